@@ -34,6 +34,7 @@ struct distributor *dist_create(const struct dist_config *config)
     distributor->otlp_senders = dist_otlp_senders_create();
     distributor->definition_cache =
         fg_definition_cache_create((size_t)config->settings->definition_cache_max);
+    distributor->stack_names = dist_stack_names_create(config->settings->forward_stacks_max);
     distributor->owners = dist_owners_create(&(struct dist_owners_config){
         .ingester = config->ingester,
         .watch = config->watch,
@@ -81,6 +82,7 @@ void dist_destroy(struct distributor *distributor)
     fg_rates_destroy(distributor->rates);
     dist_otlp_senders_destroy(distributor->otlp_senders);
     fg_definition_cache_destroy(distributor->definition_cache);
+    dist_stack_names_destroy(distributor->stack_names);
     free(distributor);
 }
 

@@ -9,8 +9,9 @@
 /* What became of a batch so far. */
 struct forward_result {
     uint32_t stored, known, dropped;
-    bool define;
-    struct fg_err err; /* of what may be sent again; FG_OK: nothing */
+    bool define, expand;
+    enum fg_code code;   /* why the batch is not stored; FG_OK: no error */
+    const char *message; /* in the arena of the request */
     Forward__V1__Refusal **refused;
     size_t n_refused;
 };
@@ -25,7 +26,20 @@ struct forward_push {
 
     /* Of the decoding that is under way, on a worker. */
     struct dist_workspace *space;
+    bool is_short;      /* the batches are: version 2 */
+    uint64_t names_key; /* of the tenant */
 };
+
+/* A full arena leaves the message out. A result takes little memory, and so there is always room
+ * for those of the most batches that a request may have. */
+static void put_error(struct forward_push *push, struct forward_result *result,
+                      const struct fg_err *err)
+{
+    result->code = err->code;
+    result->message = fg_arena_text(fg_http_arena(push->req), fg_cstr(err->msg));
+    if (result->message == NULL)
+        result->message = "";
+}
 
 /* ---- one profile ---- */
 
@@ -93,17 +107,35 @@ static enum fg_code keep_profiles(struct forward_push *push, struct fg_batch *ba
 
 /* ---- one batch ---- */
 
+static bool find_names(void *arg, const uint64_t *shorts, uint32_t n, struct fg_id *ids)
+{
+    const struct forward_push *push = arg;
+
+    return dist_stack_names_find(push->upload.distributor->stack_names, push->names_key, shorts, n,
+                                 ids);
+}
+
 static enum fg_code decode_batch(struct forward_push *push, const Forward__V1__Batch *head,
                                  struct fg_slice bytes, struct forward_result *result,
                                  struct fg_err *err)
 {
+    struct distributor *distributor = push->upload.distributor;
+    const struct fg_stack_names names = {find_names, push};
     struct fg_wire_batch wire;
     struct fg_batch batch;
-    enum fg_code code;
+    enum fg_code code = dist_forward_read_batch(bytes, head, push->is_short ? &names : NULL,
+                                                &push->upload.decode_limits, push->space->arena,
+                                                &wire, &batch, err);
 
-    if (dist_forward_read_batch(bytes, head, &push->upload.decode_limits, push->space->arena, &wire,
-                                &batch, err) != FG_OK)
-        return err->code;
+    result->expand = code == FG_E_NOT_FOUND;
+    if (result->expand) {
+        fg_metric_add(distributor->metrics, DIST_FORWARD_EXPANDED, 1);
+        return FG_OK;
+    }
+    if (code != FG_OK)
+        return code;
+    /* A sender of version 1 may be one of version 2 that has just started. */
+    dist_stack_names_add(distributor->stack_names, push->names_key, wire.stacks, wire.n_stacks);
     code = keep_profiles(push, &batch, result, err);
     if (code == FG_OK)
         code = dist_upload_forward(&push->upload, &batch, err);
@@ -122,7 +154,7 @@ static enum fg_code check_request(struct forward_push *push,
     uint8_t *via = fg_arena_alloc(push->space->arena, (size_t)FG_FORWARD_VIA_MAX * FG_ID_BYTES);
 
     if (via == NULL)
-        return fg_fail(err, FG_E_LIMIT, "the request needs more memory than decoding may use");
+        return fg_fail(err, FG_E_TOO_LARGE, "the request needs more memory than decoding may use");
     if (dist_forward_check(request, knows ? &upload->distributor->own_store : NULL, via, err) !=
         FG_OK)
         return err->code;
@@ -162,6 +194,7 @@ static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *sp
     struct fg_slice rest = {NULL, 0};
 
     push->space = space;
+    push->names_key = dist_stack_names_key(upload->asked_tenant);
     if (read_request(push, &request, &rest, err) != FG_OK)
         return err->code;
     fg_assert(request != NULL); /* read_request() has set it */
@@ -172,7 +205,10 @@ static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *sp
             fg_arena_new(fg_http_arena(push->req), struct forward_result, request->n_batches);
     push->n_results = request->n_batches;
     if (push->results == NULL)
-        return fg_fail(err, FG_E_LIMIT, "the answer needs more memory than a request may use");
+        /* The same request would fail again: the sender divides it. */
+        return fg_fail(err, FG_E_TOO_LARGE, "a request of %zu batches is too large",
+                       request->n_batches);
+    push->is_short = request->version > 1;
     dist_workspace_keep(space);
     for (size_t i = 0; i < request->n_batches; i++) {
         const Forward__V1__Batch *head = request->batches[i];
@@ -183,7 +219,7 @@ static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *sp
         /* The other batches go on; the sender repeats this one. */
         if (decode_batch(push, head, fg_slice_sub(rest, 0, head->bytes), &push->results[i],
                          &wrong) != FG_OK)
-            push->results[i].err = wrong;
+            put_error(push, &push->results[i], &wrong);
         rest = fg_slice_sub(rest, head->bytes, rest.len);
     }
     return FG_OK;
@@ -207,7 +243,7 @@ static void settled(struct dist_upload *upload, uint32_t tag,
         to->define = true;
         return;
     default:
-        to->err = result->err;
+        put_error(push, to, &result->err);
         return;
     }
 }
@@ -217,15 +253,15 @@ static void put_result(const struct forward_result *from, Forward__V1__Result *t
     forward__v1__result__init(to);
     /* The parts of a batch may go to several shards: those that are stored are known the next time.
      */
-    if (from->err.code != FG_OK) {
-        to->code = fg_code_grpc(from->err.code);
-        to->message = (char *)(uintptr_t)from->err.msg;
+    if (from->code != FG_OK) {
+        to->code = fg_code_grpc(from->code);
+        to->message = (char *)(uintptr_t)from->message;
         return;
     }
-    if (from->define) {
-        to->define = true;
+    to->expand = from->expand;
+    to->define = from->define && !from->expand;
+    if (from->define || from->expand)
         return;
-    }
     to->stored = from->stored;
     to->known = from->known;
     to->dropped = from->dropped;
@@ -247,6 +283,7 @@ static void respond(struct dist_upload *upload)
     results = fg_calloc(push->n_results, sizeof *results);
     response.results = fg_calloc(push->n_results, sizeof(Forward__V1__Result *));
     response.n_results = push->n_results;
+    response.version = FG_FORWARD_VERSION;
     for (size_t i = 0; i < push->n_results; i++) {
         put_result(&push->results[i], &results[i]);
         response.results[i] = &results[i];

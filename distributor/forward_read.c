@@ -29,9 +29,10 @@ enum fg_code dist_forward_check(const Forward__V1__PushRequest *request,
                                 uint8_t ret_via[FG_FORWARD_VIA_MAX * FG_ID_BYTES],
                                 struct fg_err *err)
 {
-    if (request->version != FG_FORWARD_VERSION)
-        return fg_fail(err, FG_E_PRECONDITION, "version %u of forward.v1; this server reads %d",
-                       request->version, FG_FORWARD_VERSION);
+    if (request->version < FG_FORWARD_VERSION_MIN || request->version > FG_FORWARD_VERSION)
+        return fg_fail(err, FG_E_PRECONDITION,
+                       "version %u of forward.v1; this server reads %d to %d", request->version,
+                       FG_FORWARD_VERSION_MIN, FG_FORWARD_VERSION);
     if (request->n_batches == 0 || request->n_batches > BATCHES_MAX)
         return fg_fail(err, FG_E_INVALID, "%zu batches, not 1 to %d", request->n_batches,
                        BATCHES_MAX);
@@ -102,14 +103,18 @@ static enum fg_code check_types(const struct fg_batch *batch, const struct fg_de
 }
 
 enum fg_code dist_forward_read_batch(struct fg_slice bytes, const Forward__V1__Batch *head,
+                                     const struct fg_stack_names *names,
                                      const struct fg_decode_limits *limits, struct fg_arena *arena,
                                      struct fg_wire_batch *ret_wire, struct fg_batch *ret_batch,
                                      struct fg_err *err)
 {
-    enum fg_code code = fg_batch_decode(bytes, arena, ret_wire, err);
+    enum fg_code code = names == NULL ? fg_batch_decode(bytes, arena, ret_wire, err)
+                                      : fg_batch_decode_short(bytes, arena, names, ret_wire, err);
 
     if (code == FG_E_LIMIT)
         return too_large(err);
+    if (code == FG_E_NOT_FOUND)
+        return err->code;
     if (code != FG_OK)
         return err->code = FG_E_INVALID; /* data_loss would be a fault of this server */
     if (fg_wire_batch_get_sizes(ret_wire, head->sizes, head->n_sizes, err) != FG_OK)

@@ -27,11 +27,13 @@ enum fg_code dist_forward_check_parts(const Forward__V1__PushRequest *request, s
                                       struct fg_err *err) fg_must_check;
 
 /*
- * Reads a batch and checks that its stacks are those that their ids name. FG_E_INVALID: the fault.
- * FG_E_TOO_LARGE: the arena is full. With FG_OK fg_wire_batch_done() frees *ret_wire, from which
+ * Reads a batch and checks that its stacks are those that their ids name. names: NULL: it is of a
+ * message of version 1. FG_E_INVALID: the fault. FG_E_TOO_LARGE: the arena is full. FG_E_NOT_FOUND:
+ * it has to come with whole ids. With FG_OK fg_wire_batch_done() frees *ret_wire, from which
  * *ret_batch borrows.
  */
 enum fg_code dist_forward_read_batch(struct fg_slice bytes, const Forward__V1__Batch *head,
+                                     const struct fg_stack_names *names,
                                      const struct fg_decode_limits *limits, struct fg_arena *arena,
                                      struct fg_wire_batch *ret_wire, struct fg_batch *ret_batch,
                                      struct fg_err *err) fg_must_check;

@@ -39,6 +39,7 @@
     M(GAUGE, DIST_STRAGGLER_BYTES, "flamegrid_distributor_straggler_bytes", "Memory of copies for slow ingesters whose upload is already acknowledged") \
     M(GAUGE, DIST_TENANTS, "flamegrid_distributor_tenants", "Tenants with recent uploads that the rate limiter tracks") \
     M(GAUGE, DIST_DEFINITION_CACHE_BYTES, "flamegrid_distributor_definition_cache_bytes", "Memory of the cache of stacks that the ingesters already have") \
+    M(COUNTER, DIST_FORWARD_EXPANDED, "flamegrid_distributor_forward_expanded_total", "Batches of other servers that had to come again with whole ids of stacks, since their short ones were not known here") \
     M(HISTOGRAM, DIST_DECODE_SECONDS, "flamegrid_distributor_decode_duration_seconds", "Duration of decompressing and decoding an upload")
 /* clang-format on */
 FG_METRICS_ENUM(distributor_metric, DISTRIBUTOR_METRICS)

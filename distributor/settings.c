@@ -12,6 +12,8 @@ const struct fg_conf_field dist_fields[] = {
      .doc = "Memory for decompressing and decoding one upload, in addition to the upload itself."},
     {"definition_cache_max", FG_CONF_UINT, CONF(definition_cache_max), .def = "4000000", .min = "1000",
      .doc = "Entries in the cache of stacks that the ingesters already have (about 16 bytes each)."},
+    {"forward_stacks_max", FG_CONF_UINT, CONF(forward_stacks_max), .def = "1000000", .min = "1000", .max = "1000000000",
+     .doc = "Stacks whose ids are remembered, 16 bytes each, so that servers that forward need not send whole ids again."},
     {"push_queue_max_bytes", FG_CONF_BYTES, CONF(push_queue_max_bytes), .def = "32MiB", .min = "1MiB", .max = "16GiB",
      .doc = "Decoded profiles that may wait for one ingester. Further uploads that need this ingester are refused with 429."},
     {"push_messages_max", FG_CONF_UINT, CONF(push_messages_max), .def = "4", .min = "1", .max = "256",

@@ -14,6 +14,7 @@
 #include "distributor/otlp_senders.h"
 #include "distributor/settings.h"
 #include "distributor/shares.h"
+#include "distributor/stack_names.h"
 #include "distributor/workspace.h"
 
 struct distributor {
@@ -27,6 +28,7 @@ struct distributor {
     struct fg_metrics *metrics; /* the registry's */
 
     struct fg_definition_cache *definition_cache;
+    struct dist_stack_names *stack_names;
     struct dist_owners *owners;
     struct dist_deliveries deliveries;
     struct fg_rates *rates;                 /* token buckets of the tenants' push rates */

@@ -9,6 +9,8 @@
  */
 #include "ingester/dict.h"
 
+#include "common/base/bits.h"
+
 #include <pthread.h>
 
 enum dict_state { DICT_READING, DICT_READY, DICT_FAILED };
@@ -215,13 +217,6 @@ uint32_t ing_dict_resolve(struct ing_dict *dict, const struct fg_wire_batch *bat
     return 0;
 }
 
-static int cmp_nodes(const void *left, const void *right)
-{
-    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-
-    return (a > b) - (a < b);
-}
-
 void ing_dict_view_begin(struct ing_dict *dict, struct ing_dict_view *ret_view)
 {
     (void)pthread_mutex_lock(&dict->lock);
@@ -243,17 +238,17 @@ void ing_dict_view_end(struct ing_dict *dict, struct ing_dict_view *view)
     *view = (struct ing_dict_view){0};
 }
 
-bool ing_dict_view_ids(const struct ing_dict_view *view, const uint32_t *nodes, uint32_t n,
-                       struct fg_id *ids)
+bool ing_dict_view_ids(const struct ing_dict_view *view, const uint64_t *marks,
+                       const uint32_t *ranks, uint32_t n, struct fg_id *ids)
 {
     uint32_t found = 0;
 
-    for (uint32_t i = 0; n > 0 && i < view->n_stacks; i++) {
-        const uint32_t *node = bsearch(&view->stacks[i].node, nodes, n, sizeof *nodes, cmp_nodes);
+    for (uint32_t i = 0; found < n && i < view->n_stacks; i++) {
+        uint32_t node = view->stacks[i].node;
 
-        if (node == NULL)
+        if (!fg_bits_has(marks, node))
             continue;
-        ids[node - nodes] = view->stacks[i].id;
+        ids[fg_bits_rank(marks, ranks, node)] = view->stacks[i].id;
         found++;
     }
     return found == n;

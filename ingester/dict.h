@@ -126,9 +126,13 @@ void ing_dict_view_begin(struct ing_dict *dict, struct ing_dict_view *ret_view);
 /* Ends the view; frees outgrown arrays that no other view may point to. */
 void ing_dict_view_end(struct ing_dict *dict, struct ing_dict_view *view);
 
-/* Sets ids[i] to the id of the stack numbered nodes[i] (node + 1); nodes ascend without repetition.
- * Returns false if the view lacks one of them. */
-bool ing_dict_view_ids(const struct ing_dict_view *view, const uint32_t *nodes, uint32_t n,
-                       struct fg_id *ids) fg_must_check;
+/*
+ * Sets ids[] to the ids of a set of n stacks, ascending by their numbers (node + 1). marks: the
+ * set, with a bit for each number up to that of the view's last node; ranks[w]: how many of it are
+ * before word w. Looks at each stack of the view once. Returns false if the view lacks one of the
+ * set.
+ */
+bool ing_dict_view_ids(const struct ing_dict_view *view, const uint64_t *marks,
+                       const uint32_t *ranks, uint32_t n, struct fg_id *ids) fg_must_check;
 
 #endif

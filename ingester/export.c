@@ -84,14 +84,6 @@ static enum fg_code find_nodes(struct export_run *run)
     return list_nodes(run, n_words);
 }
 
-/* Returns the number in the batch of a node that is in the set. */
-static uint32_t stack_of(const struct export_run *run, uint32_t node)
-{
-    uint64_t below = run->marks[node / 64] & ((UINT64_C(1) << node % 64) - 1);
-
-    return run->ranks[node / 64] + (uint32_t)__builtin_popcountll(below);
-}
-
 /* ---- profiles ---- */
 
 static int compare_links(const void *left, const void *right)
@@ -166,7 +158,7 @@ static enum fg_code make_profile(struct export_run *run, const struct ing_export
     if (read_values(run, record, profile) != FG_OK)
         return run->err->code;
     for (uint32_t i = 0; i < n; i++)
-        profile->stacks[i] = stack_of(run, run->columns.nodes[i]);
+        profile->stacks[i] = fg_bits_rank(run->marks, run->ranks, run->columns.nodes[i]);
     return FG_OK;
 }
 
@@ -262,7 +254,7 @@ static enum fg_code find_stacks(struct export_run *run, void *arg, struct fg_sym
     batch->n_stacks = run->n_nodes;
     if (ids == NULL || batch->stacks == NULL)
         return no_memory(run->err);
-    if (!ing_dict_view_ids(&run->view, run->nodes, run->n_nodes, ids))
+    if (!ing_dict_view_ids(&run->view, run->marks, run->ranks, run->n_nodes, ids))
         return fg_fail(run->err, FG_E_CORRUPT,
                        "stored profile: a stack is missing from its dictionary");
     for (uint32_t i = 0; i < run->n_nodes; i++)

@@ -554,9 +554,9 @@ enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_
         &ingester->forward_conditions, err);
 }
 
-bool ing_can_resend(const struct ingester *ingester)
+const struct ing_past *ing_past(const struct ingester *ingester)
 {
-    return ingester->sender != NULL && ing_sender_can_resend(ingester->sender);
+    return ingester->sender == NULL ? NULL : ing_sender_past(ingester->sender);
 }
 
 void ing_stop_forwarding(struct ingester *ingester)

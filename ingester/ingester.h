@@ -126,8 +126,8 @@ enum fg_code ing_start_forwarding(struct ingester *ingester, struct ing_forward_
                                   struct fg_budget *bodies, uint64_t definition_cache_max,
                                   const struct ing_past *past, struct fg_err *err) fg_must_check;
 
-/* Returns true if profiles can be resent to the targets of this ingester. */
-bool ing_can_resend(const struct ingester *ingester);
+/* Returns what can be resent to the targets of this ingester; NULL: nothing. */
+const struct ing_past *ing_past(const struct ingester *ingester);
 
 /* Stops it; requests that are under way end, and their profiles wait again. Accepts NULL. */
 void ing_stop_forwarding(struct ingester *ingester);

@@ -9,7 +9,7 @@
 enum { ZSTD_LEVEL = 3 };
 
 void fg_forward_add(struct fg_forward_message *message, const struct fg_batch *batch,
-                    const bool *define)
+                    const bool *define, bool whole_ids)
 {
     struct fg_forward_batch *added;
     size_t before;
@@ -22,7 +22,10 @@ void fg_forward_add(struct fg_forward_message *message, const struct fg_batch *b
     if (message->payload.max_bytes == 0)
         fg_buf_init(&message->payload, UINT32_MAX);
     before = message->payload.len;
-    fg_batch_encode(batch, define, &message->payload);
+    if (message->version == 1)
+        fg_batch_encode(batch, define, &message->payload);
+    else
+        fg_batch_encode_short(batch, define, whole_ids, &message->payload);
     added = &message->batches[message->n_batches++];
     added->bytes = (uint32_t)(message->payload.len - before);
     added->n_profiles = batch->n_profiles;
@@ -50,7 +53,7 @@ static void put(const struct fg_forward_message *message, struct fg_slice via,
     Forward__V1__Batch *batches = fg_calloc(message->n_batches, sizeof *batches);
     ProtobufCBinaryData ids[FG_FORWARD_VIA_MAX];
 
-    request.version = FG_FORWARD_VERSION;
+    request.version = message->version;
     request.via = ids;
     for (size_t at = 0; at < via.len; at += FG_ID_BYTES)
         ids[request.n_via++] =

@@ -10,13 +10,16 @@
 #include "common/model/batch.h"
 
 enum {
-    FG_FORWARD_VERSION = 1, /* of messages and batches */
+    /* Versions of messages: in 2 the batches are short (fg_batch_encode_short()). */
+    FG_FORWARD_VERSION = 2,
+    FG_FORWARD_VERSION_MIN = 1,
     /* Stores that profiles may have passed: more is a circle, or a chain that nobody wants. */
     FG_FORWARD_VIA_MAX = 4,
 };
 
-/* A message that is being made. Starts zeroed. */
+/* A message that is being made. Starts zeroed, except for the version. */
 struct fg_forward_message {
+    uint32_t version;
     struct fg_buf payload; /* of the batches so far */
     struct fg_forward_batch *batches;
     size_t n_batches, cap_batches;
@@ -29,9 +32,10 @@ struct fg_forward_batch {
     uint32_t n_profiles;
 };
 
-/* Adds a batch with the definitions of these stacks. Copies everything. */
+/* Adds a batch with the definitions of these stacks. whole_ids: in version 2, too, the ids of all
+ * stacks are whole. Copies everything. */
 void fg_forward_add(struct fg_forward_message *message, const struct fg_batch *batch,
-                    const bool *define);
+                    const bool *define, bool whole_ids);
 
 /*
  * Appends the message to `out`, in the binary form. via: ids of stores, FG_ID_BYTES each, at most

@@ -1,5 +1,6 @@
 #include "querier/export.h"
 
+#include "common/cluster/manifest/blocks.h"
 #include "common/cluster/manifest/l0.h"
 #include "proto/builder/builder.h"
 #include "querier/collect.h"
@@ -338,8 +339,48 @@ enum fg_code qry_export_batches(struct querier *querier, const struct qry_export
     return code;
 }
 
-enum fg_code qry_export_lost_profiles(struct querier *querier, const struct qry_export *what,
-                                      uint64_t *ret_profiles, struct fg_err *err)
+/* ---- numbers of profiles ---- */
+
+/* How many of profiles between two times are in the range, if they are spread evenly. */
+static uint64_t part_of(uint64_t profiles, int64_t t_min_ns, int64_t t_max_ns,
+                        const struct qry_selection *range)
+{
+    int64_t from_ns = FG_MAX(t_min_ns, range->start_ns), to_ns = FG_MIN(t_max_ns, range->end_ns);
+
+    if (from_ns > to_ns)
+        return 0;
+    if (from_ns == t_min_ns && to_ns == t_max_ns)
+        return profiles;
+    return (uint64_t)((double)profiles * ((double)to_ns - (double)from_ns + 1) /
+                      ((double)t_max_ns - (double)t_min_ns + 1));
+}
+
+static uint64_t count_profiles(const struct qry_query *query, const struct qry_export *what,
+                               const struct qry_selection *range)
+{
+    const struct fg_blocks *blocks = qry_blocks_manifest(query, 0);
+    const struct fg_l0 *l0 = qry_blocks_l0(query);
+    uint32_t tenant = l0 == NULL ? FG_L0_NO_TENANT : fg_l0_tenant(l0, what->tenant);
+    uint64_t profiles = 0;
+
+    for (uint32_t i = 0; blocks != NULL && i < blocks->n_blocks; i++) {
+        const struct fg_blocks_entry *entry = &blocks->blocks[i];
+
+        if (!entry->derived && !entry->rollup_only)
+            profiles += part_of(entry->profiles, entry->t_min_ns, entry->t_max_ns, range);
+    }
+    for (uint32_t i = 0; tenant != FG_L0_NO_TENANT && i < l0->n_segments; i++) {
+        const struct fg_l0_segment *segment = &l0->segments[i];
+        const struct fg_l0_part *part = fg_l0_part(segment, tenant);
+
+        if (part != NULL && (blocks == NULL || !fg_blocks_covers(blocks, segment->generation)))
+            profiles += part_of(part->profiles, part->t_min_ns, part->t_max_ns, range);
+    }
+    return profiles;
+}
+
+enum fg_code qry_export_count(struct querier *querier, const struct qry_export *what,
+                              struct qry_export_counts *ret_counts, struct fg_err *err)
 {
     struct qry_selection selection = {0};
     struct qry_query query;
@@ -350,7 +391,10 @@ enum fg_code qry_export_lost_profiles(struct querier *querier, const struct qry_
     if (code == FG_OK)
         code = qry_fanout_begin(&query, err);
     if (code == FG_OK)
-        *ret_profiles = qry_blocks_lost_profiles(&query, &selection);
+        *ret_counts = (struct qry_export_counts){
+            .profiles = count_profiles(&query, what, &selection),
+            .lost = qry_blocks_lost_profiles(&query, &selection),
+        };
     end_export(&query, &selection, what);
     return code;
 }

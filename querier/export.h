@@ -75,9 +75,14 @@ enum fg_code qry_export_batches(struct querier *querier, const struct qry_export
                                 qry_export_batch_visit visit, void *arg,
                                 struct fg_err *err) fg_must_check;
 
-/* Sums up the profiles of rollups in the range whose profiles are gone, of whole objects.
- * what->type and selector are ignored. */
-enum fg_code qry_export_lost_profiles(struct querier *querier, const struct qry_export *what,
-                                      uint64_t *ret_profiles, struct fg_err *err) fg_must_check;
+struct qry_export_counts {
+    uint64_t profiles; /* in the range; of an object that is partly in it as large a part of all */
+    uint64_t lost;     /* of which only rollups are left, of whole objects */
+};
+
+/* Counts profiles of the range from manifests alone. what->type and selector are ignored. */
+enum fg_code qry_export_count(struct querier *querier, const struct qry_export *what,
+                              struct qry_export_counts *ret_counts,
+                              struct fg_err *err) fg_must_check;
 
 #endif

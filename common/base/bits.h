@@ -32,4 +32,12 @@ static inline void fg_bits_clear(uint64_t *bits, size_t i)
     bits[i / 64] &= ~(UINT64_C(1) << i % 64);
 }
 
+/* Returns how many numbers of the set are less than i. ranks[w]: how many are before word w. */
+static inline uint32_t fg_bits_rank(const uint64_t *bits, const uint32_t *ranks, size_t i)
+{
+    uint64_t below = bits[i / 64] & ((UINT64_C(1) << i % 64) - 1);
+
+    return ranks[i / 64] + (uint32_t)__builtin_popcountll(below);
+}
+
 #endif

@@ -135,6 +135,28 @@ static bool parse_relative(struct fg_slice text, int64_t now_ns, int64_t *ret_ns
     return true;
 }
 
+/* Returns true if the text has the form of a day: 2026-01-31. */
+static bool is_day(struct fg_slice text)
+{
+    if (text.len != strlen("2026-01-31"))
+        return false;
+    for (size_t i = 0; i < text.len; i++)
+        if (i == 4 || i == 7 ? text.ptr[i] != '-' : !is_digit(text.ptr[i]))
+            return false;
+    return true;
+}
+
+/* Parses a text of the form of a day. Returns false if the calendar has no such day. */
+static bool parse_day(struct fg_slice text, int64_t *ret_ns)
+{
+    int64_t year, month, day;
+
+    return fg_parse_i64(fg_slice_sub(text, 0, 4), &year) &&
+           fg_parse_i64(fg_slice_sub(text, 5, 2), &month) &&
+           fg_parse_i64(fg_slice_sub(text, 8, 2), &day) &&
+           parse_date(year * 10000 + month * 100 + day, ret_ns);
+}
+
 bool fg_timespec_parse(struct fg_slice text, int64_t now_ns, int64_t *ret_ns)
 {
     uint8_t copy[TIMESPEC_MAX_BYTES];
@@ -150,5 +172,7 @@ bool fg_timespec_parse(struct fg_slice text, int64_t now_ns, int64_t *ret_ns)
     text = fg_bytes(copy, len);
     if (len > 0 && digits(text) == len)
         return parse_number(text, ret_ns);
+    if (is_day(text))
+        return parse_day(text, ret_ns);
     return parse_relative(text, now_ns, ret_ns);
 }

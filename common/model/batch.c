@@ -1,12 +1,15 @@
 #include "common/model/batch.h"
 
 #include "common/base/id_codec.h"
+#include "common/base/value.h"
 
 #include <endian.h>
 
 enum {
-    BATCH_VERSION = 1,
+    BATCH_WHOLE = 1,                 /* versions of an encoded batch: fg_batch_encode(), ... */
+    BATCH_SHORT = 2,                 /* ... fg_batch_encode_short() */
     BATCH_STACK_DEPTH_MAX = 1 << 20, /* far above any decoder's limit */
+    VARINT_MAX_BYTES = 10,
 };
 
 /* ---- ids ---- */
@@ -204,24 +207,8 @@ static void encode_definitions(const struct fg_batch *batch, const bool *define,
     fg_symbols_done(&symbols);
 }
 
-static void encode_profile(const struct fg_batch *batch, const struct fg_profile *profile,
-                           struct fg_buf *labels, struct fg_buf *out)
+static void encode_links(const struct fg_profile *profile, struct fg_buf *out)
 {
-    size_t n_values = (size_t)batch->n_types * profile->n_samples;
-
-    fg_buf_id(out, profile->id);
-    /* `labels` is scratch of the caller: their length comes before them. */
-    fg_buf_clear(labels);
-    fg_labels_encode(&profile->labels, labels);
-    fg_buf_lenbytes(out, fg_buf_slice(labels));
-    fg_buf_zigzag(out, profile->time_ns);
-    fg_buf_zigzag(out, profile->duration_ns);
-    fg_buf_zigzag(out, profile->period);
-    fg_buf_varint(out, profile->n_samples);
-    for (uint32_t i = 0; i < profile->n_samples; i++)
-        fg_buf_varint(out, profile->stacks[i]);
-    for (size_t i = 0; i < n_values; i++)
-        fg_buf_zigzag(out, profile->values[i]);
     fg_buf_varint(out, profile->n_links);
     for (uint32_t i = 0; i < profile->n_links; i++) {
         fg_buf_varint(out, profile->links[i].sample);
@@ -230,20 +217,147 @@ static void encode_profile(const struct fg_batch *batch, const struct fg_profile
     }
 }
 
+/* labels: scratch, since their length comes before them. last_ns: the time is given as the
+ * difference from it. */
+static void encode_head(const struct fg_profile *profile, int64_t last_ns, struct fg_buf *labels,
+                        struct fg_buf *out)
+{
+    fg_buf_id(out, profile->id);
+    fg_buf_clear(labels);
+    fg_labels_encode(&profile->labels, labels);
+    fg_buf_lenbytes(out, fg_buf_slice(labels));
+    fg_buf_zigzag(out, fg_wrap_sub(profile->time_ns, last_ns));
+    fg_buf_zigzag(out, profile->duration_ns);
+    fg_buf_zigzag(out, profile->period);
+    fg_buf_varint(out, profile->n_samples);
+}
+
 void fg_batch_encode(const struct fg_batch *batch, const bool *define, struct fg_buf *out)
 {
     struct fg_buf labels;
 
     fg_buf_init(&labels, SIZE_MAX);
-    fg_buf_putc(out, BATCH_VERSION);
+    fg_buf_putc(out, BATCH_WHOLE);
     fg_buf_varint(out, batch->n_stacks);
     for (uint32_t s = 0; s < batch->n_stacks; s++)
         fg_buf_id(out, batch->stacks[s].id);
     encode_definitions(batch, define, out);
     put_schema(out, batch);
     fg_buf_varint(out, batch->n_profiles);
-    for (uint32_t i = 0; i < batch->n_profiles; i++)
-        encode_profile(batch, &batch->profiles[i], &labels, out);
+    for (uint32_t p = 0; p < batch->n_profiles; p++) {
+        const struct fg_profile *profile = &batch->profiles[p];
+        size_t n_values = (size_t)batch->n_types * profile->n_samples;
+
+        encode_head(profile, 0, &labels, out);
+        for (uint32_t i = 0; i < profile->n_samples; i++)
+            fg_buf_varint(out, profile->stacks[i]);
+        for (size_t i = 0; i < n_values; i++)
+            fg_buf_zigzag(out, profile->values[i]);
+        encode_links(profile, out);
+    }
+    fg_buf_done(&labels);
+}
+
+/* ---- short encoding ---- */
+
+/* What a short id leaves out of an id, hashed. */
+static uint64_t check_of(struct fg_id id)
+{
+    return fg_mix64(id.hi + (id.lo >> 8 * FG_STACK_SHORT_BYTES));
+}
+
+/* Columns are written into memory that is reserved for all of their numbers: a check for each one
+ * would cost as much as the number. */
+static uint8_t *put_varint(uint8_t *at, uint64_t value)
+{
+    while (value >= 0x80) {
+        *at++ = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    *at++ = (uint8_t)value;
+    return at;
+}
+
+static void encode_short_ids(const struct fg_batch *batch, const bool *define, struct fg_buf *out)
+{
+    uint64_t check = 0;
+    uint8_t *at;
+
+    if (!fg_buf_reserve(out, (size_t)batch->n_stacks * FG_ID_BYTES))
+        return;
+    at = out->ptr + out->len;
+    for (uint32_t s = 0; s < batch->n_stacks; s++) {
+        struct fg_id id = batch->stacks[s].id;
+
+        fg_id_put(at, id); /* the lowest byte first */
+        at += define[s] ? FG_ID_BYTES : FG_STACK_SHORT_BYTES;
+        check += define[s] ? 0 : check_of(id);
+    }
+    out->len = (size_t)(at - out->ptr);
+    fg_buf_le64(out, check);
+}
+
+/* Values of CPU profiles are multiples of the period, in nanoseconds: divided by it they are small,
+ * and often the same as the column before. */
+static void encode_column(const int64_t *values, uint32_t n, struct fg_buf *out)
+{
+    uint64_t divisor = 0;
+    uint8_t *at;
+
+    for (uint32_t i = 0; i < n && divisor != 1; i++)
+        divisor = fg_greatest_divisor((uint64_t)values[i], divisor);
+    divisor += divisor == 0;
+    if (!fg_buf_reserve(out, (1 + (size_t)n) * VARINT_MAX_BYTES))
+        return;
+    at = put_varint(out->ptr + out->len, divisor);
+    for (uint32_t i = 0; i < n; i++)
+        at = put_varint(at, divisor == 1 ? (uint64_t)values[i] : (uint64_t)values[i] / divisor);
+    out->len = (size_t)(at - out->ptr);
+}
+
+static void encode_short_samples(const struct fg_batch *batch, const struct fg_profile *profile,
+                                 struct fg_buf *out)
+{
+    uint32_t last = 0;
+    uint8_t *at;
+
+    if (!fg_buf_reserve(out, (size_t)profile->n_samples * VARINT_MAX_BYTES))
+        return;
+    at = out->ptr + out->len;
+    for (uint32_t i = 0; i < profile->n_samples; i++) {
+        at = put_varint(at, fg_zigzag((int64_t)profile->stacks[i] - last));
+        last = profile->stacks[i];
+    }
+    out->len = (size_t)(at - out->ptr);
+    for (uint32_t t = 0; t < batch->n_types; t++)
+        encode_column(profile->values + (size_t)t * profile->n_samples, profile->n_samples, out);
+}
+
+void fg_batch_encode_short(const struct fg_batch *batch, const bool *define, bool whole_ids,
+                           struct fg_buf *out)
+{
+    struct fg_buf labels;
+    int64_t last_ns = 0;
+
+    fg_buf_init(&labels, SIZE_MAX);
+    fg_buf_putc(out, BATCH_SHORT);
+    fg_buf_varint(out, batch->n_stacks);
+    encode_definitions(batch, define, out);
+    fg_buf_putc(out, whole_ids ? FG_ID_BYTES : FG_STACK_SHORT_BYTES);
+    for (uint32_t s = 0; whole_ids && s < batch->n_stacks; s++)
+        fg_buf_id(out, batch->stacks[s].id);
+    if (!whole_ids)
+        encode_short_ids(batch, define, out);
+    put_schema(out, batch);
+    fg_buf_varint(out, batch->n_profiles);
+    for (uint32_t p = 0; p < batch->n_profiles; p++) {
+        const struct fg_profile *profile = &batch->profiles[p];
+
+        encode_head(profile, last_ns, &labels, out);
+        last_ns = profile->time_ns;
+        encode_short_samples(batch, profile, out);
+        encode_links(profile, out);
+    }
     fg_buf_done(&labels);
 }
 
@@ -254,18 +368,60 @@ static enum fg_code out_of_memory(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "the batch needs more memory than a batch may use");
 }
 
-static enum fg_code decode_stack_ids(struct fg_cur *cur, struct fg_arena *arena,
-                                     struct fg_wire_batch *batch, struct fg_err *err)
+/* Reads how many stacks there are. id_bytes: of each, at the least. */
+static enum fg_code decode_stack_count(struct fg_cur *cur, size_t id_bytes, struct fg_arena *arena,
+                                       struct fg_wire_batch *batch, struct fg_err *err)
 {
     /* fg_cur_count() refuses a count for which the rest of the message is too short, here and
      * below: a few bytes must not make us allocate gigabytes. */
-    batch->n_stacks = (uint32_t)fg_cur_count(cur, FG_ID_BYTES);
+    batch->n_stacks = (uint32_t)fg_cur_count(cur, id_bytes);
     batch->stacks = fg_arena_new(arena, struct fg_wire_stack, batch->n_stacks);
-    if (batch->stacks == NULL)
-        return out_of_memory(err);
+    return batch->stacks == NULL ? out_of_memory(err) : FG_OK;
+}
+
+static void decode_stack_ids(struct fg_cur *cur, struct fg_wire_batch *batch)
+{
     for (uint32_t i = 0; i < batch->n_stacks; i++)
         batch->stacks[i].id = fg_cur_id(cur);
-    return FG_OK;
+}
+
+/* Reads ids, of which those of undefined stacks are short, and has the whole ones found. */
+static enum fg_code decode_short_ids(struct fg_cur *cur, struct fg_arena *arena,
+                                     const struct fg_stack_names *names,
+                                     struct fg_wire_batch *batch, struct fg_err *err)
+{
+    uint64_t *shorts = fg_arena_new(arena, uint64_t, batch->n_stacks), check = 0, sum;
+    struct fg_id *ids = fg_arena_new(arena, struct fg_id, batch->n_stacks);
+    uint32_t n = 0;
+
+    if (shorts == NULL || ids == NULL)
+        return out_of_memory(err);
+    for (uint32_t i = 0; i < batch->n_stacks; i++) {
+        if (batch->stacks[i].locations != NULL) {
+            batch->stacks[i].id = fg_cur_id(cur);
+        } else {
+            struct fg_slice in = fg_cur_take(cur, FG_STACK_SHORT_BYTES);
+
+            for (size_t byte = 0; byte < in.len; byte++)
+                shorts[n] |= (uint64_t)in.ptr[byte] << 8 * byte;
+            n++;
+        }
+    }
+    sum = fg_cur_le64(cur);
+    if (cur->bad)
+        return fg_fail(err, FG_E_CORRUPT, "ids cut short");
+    if (!names->find(names->arg, shorts, n, ids))
+        return fg_fail(err, FG_E_NOT_FOUND, "a short id of a stack is not known");
+    n = 0;
+    for (uint32_t i = 0; i < batch->n_stacks; i++) {
+        if (batch->stacks[i].locations != NULL)
+            continue;
+        batch->stacks[i].id = ids[n++];
+        check += check_of(batch->stacks[i].id);
+    }
+    /* Another stack's id has the same short one. */
+    return check == sum ? FG_OK
+                        : fg_fail(err, FG_E_NOT_FOUND, "a short id of a stack is ambiguous");
 }
 
 static enum fg_code decode_definition(struct fg_cur *cur, struct fg_arena *arena,
@@ -358,19 +514,21 @@ static enum fg_code decode_links(struct fg_cur *cur, struct fg_arena *arena,
     return FG_OK;
 }
 
-static enum fg_code decode_samples(struct fg_cur *cur, struct fg_arena *arena,
-                                   const struct fg_wire_batch *batch, struct fg_profile *profile,
-                                   struct fg_err *err)
+static enum fg_code make_samples(struct fg_cur *cur, struct fg_arena *arena, uint32_t n_types,
+                                 struct fg_profile *profile, struct fg_err *err)
 {
-    size_t n_values;
-
     /* One byte for the stack and one for each value, at the least. */
-    profile->n_samples = (uint32_t)fg_cur_count(cur, 1 + (size_t)batch->n_types);
-    n_values = (size_t)profile->n_samples * batch->n_types;
+    profile->n_samples = (uint32_t)fg_cur_count(cur, 1 + (size_t)n_types);
     profile->stacks = fg_arena_new(arena, uint32_t, profile->n_samples);
-    profile->values = fg_arena_new(arena, int64_t, n_values);
-    if (profile->stacks == NULL || profile->values == NULL)
-        return out_of_memory(err);
+    profile->values = fg_arena_new(arena, int64_t, (size_t)profile->n_samples * n_types);
+    return profile->stacks == NULL || profile->values == NULL ? out_of_memory(err) : FG_OK;
+}
+
+static enum fg_code decode_samples(struct fg_cur *cur, const struct fg_wire_batch *batch,
+                                   struct fg_profile *profile, struct fg_err *err)
+{
+    size_t n_values = (size_t)profile->n_samples * batch->n_types;
+
     for (uint32_t i = 0; i < profile->n_samples; i++) {
         uint64_t stack = fg_cur_varint(cur);
 
@@ -388,70 +546,143 @@ static enum fg_code decode_samples(struct fg_cur *cur, struct fg_arena *arena,
     return FG_OK;
 }
 
+static enum fg_code decode_column(struct fg_cur *cur, uint32_t n, int64_t *values,
+                                  struct fg_err *err)
+{
+    uint64_t divisor = fg_cur_varint(cur), value;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (__builtin_mul_overflow(fg_cur_varint(cur), divisor, &value) || value > INT64_MAX)
+            return fg_fail(err, FG_E_CORRUPT, "negative value");
+        values[i] = (int64_t)value;
+    }
+    return FG_OK;
+}
+
+static enum fg_code decode_short_samples(struct fg_cur *cur, const struct fg_wire_batch *batch,
+                                         struct fg_profile *profile, struct fg_err *err)
+{
+    int64_t stack = 0;
+
+    for (uint32_t i = 0; i < profile->n_samples; i++) {
+        stack = fg_wrap_add(stack, fg_cur_zigzag(cur));
+        if (stack < 0 || stack >= batch->n_stacks)
+            return fg_fail(err, FG_E_CORRUPT, "sample of stack %lld of %u", (long long)stack,
+                           batch->n_stacks);
+        profile->stacks[i] = (uint32_t)stack;
+    }
+    for (uint32_t t = 0; t < batch->n_types; t++)
+        if (decode_column(cur, profile->n_samples, profile->values + (size_t)t * profile->n_samples,
+                          err) != FG_OK)
+            return err->code;
+    return FG_OK;
+}
+
+/* last_ns: the time is given as the difference from it. */
 static enum fg_code decode_profile(struct fg_cur *cur, struct fg_arena *arena,
-                                   const struct fg_wire_batch *batch, struct fg_profile *profile,
-                                   struct fg_err *err)
+                                   const struct fg_wire_batch *batch, bool is_short,
+                                   int64_t last_ns, struct fg_profile *profile, struct fg_err *err)
 {
     struct fg_slice labels;
 
     profile->id = fg_cur_id(cur);
     labels = fg_cur_lenbytes(cur);
-    profile->time_ns = fg_cur_zigzag(cur);
+    profile->time_ns = fg_wrap_add(last_ns, fg_cur_zigzag(cur));
     profile->duration_ns = fg_cur_zigzag(cur);
     profile->period = fg_cur_zigzag(cur);
     if (cur->bad)
         return fg_fail(err, FG_E_CORRUPT, "profile cut short");
     if (fg_labels_decode(labels, arena, &profile->labels, err) != FG_OK ||
-        decode_samples(cur, arena, batch, profile, err) != FG_OK)
+        make_samples(cur, arena, batch->n_types, profile, err) != FG_OK ||
+        (is_short ? decode_short_samples(cur, batch, profile, err)
+                  : decode_samples(cur, batch, profile, err)) != FG_OK)
         return err->code;
     return decode_links(cur, arena, profile, err);
 }
 
-static enum fg_code decode_profiles(struct fg_cur *cur, struct fg_arena *arena,
+static enum fg_code decode_profiles(struct fg_cur *cur, struct fg_arena *arena, bool is_short,
                                     struct fg_wire_batch *batch, struct fg_err *err)
 {
+    int64_t last_ns = 0;
+
     batch->n_profiles = (uint32_t)fg_cur_count(cur, FG_ID_BYTES);
     batch->profiles = fg_arena_new(arena, struct fg_profile, batch->n_profiles);
     if (batch->profiles == NULL)
         return out_of_memory(err);
-    for (uint32_t i = 0; i < batch->n_profiles; i++)
-        if (decode_profile(cur, arena, batch, &batch->profiles[i], err) != FG_OK)
+    for (uint32_t i = 0; i < batch->n_profiles; i++) {
+        if (decode_profile(cur, arena, batch, is_short, last_ns, &batch->profiles[i], err) != FG_OK)
             return fg_wrap(err, "profile %u", i);
+        if (is_short)
+            last_ns = batch->profiles[i].time_ns;
+    }
     return FG_OK;
 }
 
-static enum fg_code decode_all(struct fg_cur *cur, struct fg_arena *arena,
-                               struct fg_wire_batch *batch, struct fg_err *err)
+/* Reads the stacks. Definitions and samples refer to stacks by index, and values to types: each is
+ * checked against what was read before it. */
+static enum fg_code decode_stacks(struct fg_cur *cur, struct fg_arena *arena,
+                                  const struct fg_stack_names *names, struct fg_wire_batch *batch,
+                                  struct fg_err *err)
 {
-    uint8_t version = fg_cur_u8(cur);
+    uint8_t id_bytes;
 
-    if (version != BATCH_VERSION)
-        return fg_fail(err, FG_E_CORRUPT, "version %u", version);
-    /* Definitions and samples refer to stacks by index, and values to types: each is checked
-     * against what was read before it. */
-    if (decode_stack_ids(cur, arena, batch, err) != FG_OK ||
-        decode_definitions(cur, arena, batch, err) != FG_OK ||
-        decode_schema(cur, arena, batch, err) != FG_OK ||
-        decode_profiles(cur, arena, batch, err) != FG_OK)
+    if (names == NULL) {
+        if (decode_stack_count(cur, FG_ID_BYTES, arena, batch, err) != FG_OK)
+            return err->code;
+        decode_stack_ids(cur, batch);
+        return decode_definitions(cur, arena, batch, err);
+    }
+    if (decode_stack_count(cur, FG_STACK_SHORT_BYTES, arena, batch, err) != FG_OK ||
+        decode_definitions(cur, arena, batch, err) != FG_OK)
         return err->code;
-    if (!fg_cur_end(cur))
-        return fg_fail(err, FG_E_CORRUPT, "cut short or too long");
+    id_bytes = fg_cur_u8(cur);
+    if (id_bytes == FG_STACK_SHORT_BYTES)
+        return decode_short_ids(cur, arena, names, batch, err);
+    if (id_bytes != FG_ID_BYTES)
+        return fg_fail(err, FG_E_CORRUPT, "ids of %u bytes", id_bytes);
+    decode_stack_ids(cur, batch);
+    return FG_OK;
+}
+
+/* names: NULL: the batch is not short. */
+static enum fg_code decode(struct fg_slice in, struct fg_arena *arena,
+                           const struct fg_stack_names *names, struct fg_wire_batch *ret_batch,
+                           struct fg_err *err)
+{
+    struct fg_cur cur = fg_cur(in);
+    uint8_t version = fg_cur_u8(&cur);
+    struct fg_wire_batch batch = {0};
+    enum fg_code code;
+
+    if (version != (names == NULL ? BATCH_WHOLE : BATCH_SHORT))
+        return fg_fail(err, FG_E_CORRUPT, "batch: version %u", version);
+    fg_symbols_init(&batch.symbols);
+    code = decode_stacks(&cur, arena, names, &batch, err);
+    if (code == FG_OK)
+        code = decode_schema(&cur, arena, &batch, err);
+    if (code == FG_OK)
+        code = decode_profiles(&cur, arena, names != NULL, &batch, err);
+    if (code == FG_OK && !fg_cur_end(&cur))
+        code = fg_fail(err, FG_E_CORRUPT, "cut short or too long");
+    if (code != FG_OK) {
+        fg_symbols_done(&batch.symbols);
+        return fg_wrap(err, "batch");
+    }
+    *ret_batch = batch;
     return FG_OK;
 }
 
 enum fg_code fg_batch_decode(struct fg_slice in, struct fg_arena *arena,
                              struct fg_wire_batch *ret_batch, struct fg_err *err)
 {
-    struct fg_cur cur = fg_cur(in);
-    struct fg_wire_batch batch = {0};
+    return decode(in, arena, NULL, ret_batch, err);
+}
 
-    fg_symbols_init(&batch.symbols);
-    if (decode_all(&cur, arena, &batch, err) != FG_OK) {
-        fg_symbols_done(&batch.symbols);
-        return fg_wrap(err, "batch");
-    }
-    *ret_batch = batch;
-    return FG_OK;
+enum fg_code fg_batch_decode_short(struct fg_slice in, struct fg_arena *arena,
+                                   const struct fg_stack_names *names,
+                                   struct fg_wire_batch *ret_batch, struct fg_err *err)
+{
+    return decode(in, arena, names, ret_batch, err);
 }
 
 void fg_wire_batch_done(struct fg_wire_batch *batch)

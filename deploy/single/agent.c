@@ -30,6 +30,7 @@ const struct fg_program_default single_agent_defaults[] = {
     {"ingester", "store_write_buffer_bytes", "2MiB"},
     {"ingester", "store_wal_max_bytes", "32MiB"},
     {"distributor", "definition_cache_max", "200000"},
+    {"distributor", "forward_stacks_max", "100000"},
     {"distributor", "push_queue_max_bytes", "8MiB"},
 };
 const size_t single_agent_n_defaults = FG_COUNT(single_agent_defaults);

@@ -41,13 +41,17 @@ static struct qry_export export_of(const struct ing_past_range *range)
     };
 }
 
-static enum fg_code lost(void *arg, const struct ing_past_range *range, uint64_t *ret_profiles,
-                         struct fg_err *err)
+static enum fg_code count(void *arg, const struct ing_past_range *range,
+                          struct ing_past_counts *ret_counts, struct fg_err *err)
 {
     struct single_past *past = arg;
     const struct qry_export what = export_of(range);
+    struct qry_export_counts counts;
 
-    return qry_export_lost_profiles(past->querier, &what, ret_profiles, err);
+    if (qry_export_count(past->querier, &what, &counts, err) != FG_OK)
+        return err->code;
+    *ret_counts = (struct ing_past_counts){counts.profiles, counts.lost};
+    return FG_OK;
 }
 
 static enum fg_code visit(void *arg, const struct ing_past_range *range, ing_past_visit each,
@@ -64,7 +68,7 @@ struct single_past *single_past_create(struct ingester *ingester, struct fg_buck
 {
     struct single_past *past = fg_new(struct single_past);
 
-    past->reader = (struct ing_past){commit, tenants, lost, visit, past};
+    past->reader = (struct ing_past){commit, tenants, count, visit, past};
     past->ingester = ingester;
     past->registry = fg_registry_create();
     past->querier = qry_create(&(struct qry_config){

@@ -280,21 +280,31 @@ static enum fg_code read_slices(struct page_reading *reading)
 
 /* ---- tenants ---- */
 
+/* Counts what a tenant has from from_ns until until_ns. */
+static enum fg_code count_of_tenant(const struct ing_past *past, struct fg_slice name,
+                                    int64_t from_ns, int64_t until_ns, int64_t deadline_mono_ns,
+                                    struct ing_past_counts *ret_counts, struct fg_err *err)
+{
+    const struct ing_past_range range = {
+        .tenant = name,
+        .start_ms = not_zero(floor_ms(from_ns), 1),
+        .end_ms = not_zero(floor_ms(until_ns - 1), -1),
+        .deadline_mono_ns = deadline_mono_ns,
+    };
+
+    *ret_counts = (struct ing_past_counts){0};
+    return range.start_ms <= range.end_ms ? past->count(past->arg, &range, ret_counts, err) : FG_OK;
+}
+
 static enum fg_code begin_tenant(struct page_reading *reading, struct fg_slice name)
 {
     struct ing_resend *resend = &reading->page->after;
-    const struct ing_past_range range = {
-        .tenant = name,
-        .start_ms = not_zero(floor_ms(resend->from_ns), 1),
-        .end_ms = not_zero(floor_ms(resend->until_ns - 1), -1),
-        .deadline_mono_ns = reading->deadline_mono_ns,
-    };
-    uint64_t lost = 0;
+    struct ing_past_counts counts;
 
-    if (range.start_ms <= range.end_ms &&
-        reading->past->lost(reading->past->arg, &range, &lost, reading->err) != FG_OK)
+    if (count_of_tenant(reading->past, name, resend->from_ns, resend->until_ns,
+                        reading->deadline_mono_ns, &counts, reading->err) != FG_OK)
         return reading->err->code;
-    resend->lost += lost;
+    resend->lost += counts.lost;
     memset(resend->tenant, 0, sizeof resend->tenant);
     memcpy(resend->tenant, name.ptr, FG_MIN(name.len, sizeof resend->tenant - 1));
     pass_time(resend, fg_time_add(resend->from_ns, -1));
@@ -353,4 +363,26 @@ enum fg_code ing_page_read(struct ing_page_reader *reader, const struct ing_past
     if (code != FG_OK)
         ing_page_done(ret_page);
     return code;
+}
+
+enum fg_code ing_page_count(const struct ing_past *past, int64_t from_ns, int64_t until_ns,
+                            int64_t deadline_mono_ns, struct ing_past_counts *ret_counts,
+                            struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(TENANTS_MAX_BYTES);
+    struct ing_past_counts sum = {0}, counts;
+    struct fg_slice *names;
+    size_t n;
+
+    if (past->tenants(past->arg, deadline_mono_ns, arena, &names, &n, err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; i < n; i++) {
+        if (count_of_tenant(past, names[i], from_ns, until_ns, deadline_mono_ns, &counts, err) !=
+            FG_OK)
+            return err->code;
+        sum.profiles += counts.profiles;
+        sum.lost += counts.lost;
+    }
+    *ret_counts = sum;
+    return FG_OK;
 }

@@ -45,6 +45,12 @@ enum fg_code ing_page_read(struct ing_page_reader *reader, const struct ing_past
                            int64_t deadline_mono_ns, const atomic_bool *stop,
                            struct ing_page *ret_page, struct fg_err *err) fg_must_check;
 
+/* Counts what a resend of this time would visit, of all tenants; what only the head has comes on
+ * top. Any thread that may wait. Errors as above. */
+enum fg_code ing_page_count(const struct ing_past *past, int64_t from_ns, int64_t until_ns,
+                            int64_t deadline_mono_ns, struct ing_past_counts *ret_counts,
+                            struct fg_err *err) fg_must_check;
+
 /* Sets the place to that of an item: it and all before it are done. */
 void ing_page_pass(const struct ing_page_item *item, struct ing_resend *resend);
 

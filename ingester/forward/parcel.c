@@ -15,13 +15,14 @@ enum {
 };
 
 static struct ing_parcel *create(const struct ing_parcel_common *common,
-                                 const struct ing_forward_target *target, uint64_t cache_key)
+                                 const struct ing_forward_target *target,
+                                 struct ing_parcel_peer *peer)
 {
     struct ing_parcel *parcel = fg_new(struct ing_parcel);
 
     parcel->common = common;
     parcel->target = target;
-    parcel->cache_key = cache_key;
+    parcel->peer = peer;
     parcel->round_max = SIZE_MAX;
     parcel->message = fg_new(struct fg_forward_message);
     fg_buf_init(&parcel->body, PARCEL_BODY_MAX_BYTES);
@@ -30,10 +31,11 @@ static struct ing_parcel *create(const struct ing_parcel_common *common,
 }
 
 struct ing_parcel *ing_parcel_create(const struct ing_parcel_common *common,
-                                     const struct ing_forward_target *target, uint64_t cache_key,
+                                     const struct ing_forward_target *target,
+                                     struct ing_parcel_peer *peer,
                                      const struct ing_outbox_span *span)
 {
-    struct ing_parcel *parcel = create(common, target, cache_key);
+    struct ing_parcel *parcel = create(common, target, peer);
 
     parcel->span = *span;
     return parcel;
@@ -41,10 +43,10 @@ struct ing_parcel *ing_parcel_create(const struct ing_parcel_common *common,
 
 struct ing_parcel *ing_parcel_create_of_page(const struct ing_parcel_common *common,
                                              const struct ing_forward_target *target,
-                                             uint64_t cache_key, unsigned number,
+                                             struct ing_parcel_peer *peer, unsigned number,
                                              struct ing_page *page)
 {
-    struct ing_parcel *parcel = create(common, target, cache_key);
+    struct ing_parcel *parcel = create(common, target, peer);
 
     parcel->span.target = number;
     parcel->page = *page;
@@ -188,7 +190,7 @@ static size_t choose(struct ing_parcel *parcel, struct ing_export_profile *profi
 uint64_t ing_parcel_cache_key(const struct ing_parcel *parcel, struct fg_slice tenant,
                               struct fg_slice service)
 {
-    return parcel->cache_key ^ fg_definition_cache_service_key(tenant, service);
+    return parcel->peer->cache_key ^ fg_definition_cache_service_key(tenant, service);
 }
 
 static uint64_t cache_key_of_service(const struct ing_parcel *parcel,
@@ -219,7 +221,21 @@ static enum fg_code choose_stacks(void *arg, const struct fg_batch *batch,
     return FG_OK;
 }
 
-/* define[i]: stack i is defined. */
+/* Returns true if the batch has whole ids: the target has asked for them, or has done so often. */
+static bool is_whole(struct ing_parcel *parcel, struct ing_parcel_batch *to)
+{
+    uint32_t left = atomic_load(&parcel->peer->whole_left);
+
+    to->is_short = parcel->message->version > 1;
+    for (uint32_t i = 0; i < to->n; i++)
+        to->is_short &= !to->items[i]->whole;
+    /* Another parcel may have taken the last one meanwhile: then this one is short. */
+    if (to->is_short && left > 0 &&
+        atomic_compare_exchange_strong(&parcel->peer->whole_left, &left, left - 1))
+        to->is_short = false;
+    return !to->is_short;
+}
+
 enum fg_code ing_parcel_put_batch(struct ing_parcel *parcel, const struct fg_batch *batch,
                                   const bool *define, struct ing_parcel_batch *to,
                                   struct fg_err *err)
@@ -231,7 +247,7 @@ enum fg_code ing_parcel_put_batch(struct ing_parcel *parcel, const struct fg_bat
         if (define[i])
             to->defined[to->n_defined++] = batch->stacks[i].id;
     }
-    fg_forward_add(parcel->message, batch, define);
+    fg_forward_add(parcel->message, batch, define, is_whole(parcel, to));
     return FG_OK;
 }
 
@@ -385,6 +401,8 @@ static enum fg_code build_round(struct ing_parcel *parcel, bool *ret_more, struc
     parcel->n_batches = parcel->n_sent = parcel->n_chosen = 0;
     parcel->work = FG_RELABEL_WORK_MAX;
     fg_forward_clear(parcel->message);
+    parcel->message->version =
+        FG_MIN(FG_MAX(atomic_load(&parcel->peer->version), 1), FG_FORWARD_VERSION);
     fg_buf_clear(&parcel->body);
     if (parcel->push)
         parcel->round_max = 1; /* an answer of push.v1 is about the whole request */

@@ -33,6 +33,15 @@ struct ing_parcel_common {
     int64_t hold_ns; /* how long a tenant waits that a target refuses while it takes others */
 };
 
+/* What is known of a target, for all parcels to it. Any thread. */
+struct ing_parcel_peer {
+    uint64_t cache_key;       /* a number of the target */
+    _Atomic uint32_t version; /* of forward.v1 that it reads; 0: it has not said yet */
+    /* A target that often does not know short ids of stacks, such as one of several servers with
+     * memories of their own, gets whole ids in so many of the next batches. */
+    _Atomic uint32_t whole_left, misses;
+};
+
 struct ing_parcel_item;
 struct ing_parcel_batch;
 
@@ -54,7 +63,7 @@ struct ing_parcel {
     /* Internal to parcel.c. */
     const struct ing_parcel_common *common;
     const struct ing_forward_target *target;
-    uint64_t cache_key; /* of the target */
+    struct ing_parcel_peer *peer;
     struct fg_arena *arena, *round_arena;
     struct ing_outbox_item *outbox_items;
     struct ing_parcel_item *items;
@@ -69,15 +78,16 @@ struct ing_parcel {
     struct libdeflate_compressor *gzip; /* of pprofs; NULL until there is one */
 };
 
-/* Creates a parcel for a span that was taken. cache_key: a number of the target. */
+/* Creates a parcel for a span that was taken. peer: borrowed. */
 struct ing_parcel *ing_parcel_create(const struct ing_parcel_common *common,
-                                     const struct ing_forward_target *target, uint64_t cache_key,
+                                     const struct ing_forward_target *target,
+                                     struct ing_parcel_peer *peer,
                                      const struct ing_outbox_span *span);
 
 /* Creates a parcel for a page that was read, which it owns from now on. */
 struct ing_parcel *ing_parcel_create_of_page(const struct ing_parcel_common *common,
                                              const struct ing_forward_target *target,
-                                             uint64_t cache_key, unsigned number,
+                                             struct ing_parcel_peer *peer, unsigned number,
                                              struct ing_page *page);
 
 /* Builds the next round. *ret_more false: nothing is left to send. FG_E_UNAVAILABLE, FG_E_CORRUPT,

@@ -4,6 +4,9 @@
 
 #include <jansson.h>
 
+/* After so many misses in a row 254 batches have whole ids. */
+enum { MISSES_MAX = 8 };
+
 static const int64_t LIMIT_HOLD_MAX_NS = 10 * FG_MINUTE_NS;
 
 /* ---- of a batch ---- */
@@ -68,6 +71,29 @@ static bool define_batch(struct ing_parcel *parcel, struct ing_parcel_batch *bat
     return !before;
 }
 
+/* The target does not know the short ids of the batch. It may have restarted, and then knows them
+ * from now on; or the next request reaches another server of it. Returns false if whole ids were
+ * sent. */
+static bool expand_batch(struct ing_parcel *parcel, struct ing_parcel_batch *batch)
+{
+    uint32_t misses = FG_MIN(atomic_load(&parcel->peer->misses) + 1, MISSES_MAX);
+
+    atomic_store(&parcel->peer->misses, misses);
+    atomic_store(&parcel->peer->whole_left, (UINT32_C(1) << misses) - 2);
+    for (uint32_t i = 0; i < batch->n; i++)
+        batch->items[i]->whole = true;
+    return batch->is_short;
+}
+
+/* The target has known short ids. */
+static void note_known(struct ing_parcel *parcel)
+{
+    uint32_t misses = atomic_load(&parcel->peer->misses);
+
+    if (misses > 0) /* one that is lost since two threads count is no harm */
+        atomic_store(&parcel->peer->misses, misses - 1);
+}
+
 static bool take_refused(struct ing_parcel *parcel, struct ing_parcel_batch *batch,
                          const Forward__V1__Result *result)
 {
@@ -92,6 +118,8 @@ static bool take_stored(struct ing_parcel *parcel, struct ing_parcel_batch *batc
     for (uint32_t i = 0; i < batch->n; i++)
         if (batch->items[i]->state == ITEM_OPEN)
             ing_parcel_close_item(batch->items[i], OUTBOX_DONE);
+    if (batch->is_short)
+        note_known(parcel);
     parcel->n_stored += result->stored;
     parcel->n_known += result->known;
     fg_definition_cache_add(parcel->common->definition_cache, batch->cache_key, 1, batch->defined,
@@ -115,7 +143,9 @@ static enum ing_sender_result take_result(struct ing_parcel *parcel, struct ing_
             return SENDER_BUSY;
         return hold_batches(parcel, batch, 1, parcel->common->hold_ns, SENDER_DENIED, err);
     }
-    if (result->define ? define_batch(parcel, batch) : take_stored(parcel, batch, result))
+    if (result->expand   ? expand_batch(parcel, batch)
+        : result->define ? define_batch(parcel, batch)
+                         : take_stored(parcel, batch, result))
         return SENDER_TAKEN;
     put_off(batch);
     (void)fg_fail(err, FG_E_UNAVAILABLE, "an answer that does not fit the request");
@@ -133,6 +163,7 @@ static enum ing_sender_result take_results(struct ing_parcel *parcel, struct fg_
         (void)fg_fail(err, FG_E_UNAVAILABLE, "an answer that is none of forward.v1");
         worst = SENDER_AWAY;
     } else {
+        atomic_store(&parcel->peer->version, FG_MAX(response->version, 1));
         for (size_t i = 0; i < parcel->n_batches; i++) {
             enum ing_sender_result result =
                 take_result(parcel, &parcel->batches[i], response->results[i], err);
@@ -146,13 +177,17 @@ static enum ing_sender_result take_results(struct ing_parcel *parcel, struct fg_
 
 /* ---- of the request ---- */
 
+static bool is_other_version(const struct ing_parcel_answer *answer)
+{
+    return answer->status == 400 &&
+           fg_slice_search(answer->body, "failed_precondition") != SIZE_MAX;
+}
+
 /* Statuses of a route that the target does not have, or of another version of it. */
 static bool is_unknown(const struct ing_parcel_answer *answer)
 {
     return answer->status == 404 || answer->status == 405 || answer->status == 415 ||
-           answer->status == 501 ||
-           (answer->status == 400 &&
-            fg_slice_search(answer->body, "failed_precondition") != SIZE_MAX);
+           answer->status == 501 || is_other_version(answer);
 }
 
 /* Returns true if the body is an error as flamegrid and Pyroscope write it (Connect), with this
@@ -220,6 +255,11 @@ enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
         return SENDER_TAKEN;
     }
     (void)fg_fail(err, FG_E_UNAVAILABLE, "status %u: %.*s", answer->status, FG_S(text));
+    /* An older server behind the same address: it reads version 1. */
+    if (parcel->message->version > 1 && is_other_version(answer)) {
+        atomic_store(&parcel->peer->version, 1);
+        return SENDER_TAKEN;
+    }
     /* A proxy whose server is away may say so, too: no reason to give up a profile. */
     if (is_unknown(answer) && (!parcel->push || answer->status != 400)) {
         *ret_unknown = !parcel->push;

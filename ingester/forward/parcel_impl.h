@@ -30,6 +30,7 @@ struct ing_parcel_item {
     struct ing_outbox_item *outbox;
     enum item_state state;
     bool define; /* the target has asked for its stacks */
+    bool whole;  /* ... for whole ids of them */
     bool alone;  /* in a batch of its own, since one with others was refused */
 };
 
@@ -37,6 +38,7 @@ struct ing_parcel_item {
 struct ing_parcel_batch {
     struct ing_parcel_item **items; /* by the places of their profiles in the batch */
     uint32_t n;
+    bool is_short; /* ids of stacks are */
     uint64_t cache_key;
     struct fg_id *defined;
     uint32_t n_defined;

@@ -3,7 +3,7 @@
 enum {
     /* Of a round's profiles, with all of their stacks defined: a request of a second or less. */
     PAGE_ROUND_MAX_BYTES = 1024 * 1024,
-    PAGE_ROUND_MAX = 128, /* each is a batch, for whose result the target needs a kilobyte or two */
+    PAGE_ROUND_MAX = 128, /* each is a batch */
 };
 
 /* Notes how far the resend has come: up to the first profile that is to be sent again. The target

@@ -2,7 +2,7 @@
  * What a resend reads: profiles that are committed, from the bucket. The program provides it
  * (deploy/single), since ingesters read no blocks.
  *
- * Thread: any that may wait, one at a time.
+ * Thread: any that may wait; commit() and visit() one at a time.
  */
 #ifndef FG_INGESTER_FORWARD_PAST_H
 #define FG_INGESTER_FORWARD_PAST_H
@@ -22,6 +22,11 @@ struct ing_past_range {
     int64_t deadline_mono_ns;
 };
 
+struct ing_past_counts {
+    uint64_t profiles; /* that can be visited; an estimate */
+    uint64_t lost;     /* of which only rollups are left */
+};
+
 struct ing_past {
     /* Commits what the head has, and makes the others below see that. FG_E_CORRUPT: except what
      * cannot be read. */
@@ -29,9 +34,9 @@ struct ing_past {
     /* Lists tenants, sorted by name, in the arena. */
     enum fg_code (*tenants)(void *arg, int64_t deadline_mono_ns, struct fg_arena *arena,
                             struct fg_slice **ret_names, size_t *ret_n, struct fg_err *err);
-    /* Counts the profiles of which only rollups are left. */
-    enum fg_code (*lost)(void *arg, const struct ing_past_range *range, uint64_t *ret_profiles,
-                         struct fg_err *err);
+    /* Counts what the range has, from what is known of whole objects. */
+    enum fg_code (*count)(void *arg, const struct ing_past_range *range,
+                          struct ing_past_counts *ret_counts, struct fg_err *err);
     /* Visits profiles in any order; one may come twice. */
     enum fg_code (*visit)(void *arg, const struct ing_past_range *range, ing_past_visit visit,
                           void *visit_arg, struct fg_err *err);

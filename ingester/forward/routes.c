@@ -5,6 +5,7 @@
 #include "common/base/time.h"
 #include "common/base/timespec.h"
 #include "common/runtime/log.h"
+#include "ingester/forward/page.h"
 
 #define ROOT "/api/forward"
 
@@ -15,6 +16,9 @@ enum {
     DEAD_PAGE = 100,
     DEAD_PAGE_MAX = 500,
 };
+
+/* Of a preview: manifests are read. */
+static const int64_t PREVIEW_TIMEOUT_NS = 10 * FG_SECOND_NS;
 
 /* A request on its way. */
 struct forward_asking {
@@ -167,29 +171,65 @@ static enum fg_code read_time(const struct forward_asking *asking, const char *n
     return FG_OK;
 }
 
+/* Reads the range of a resend. *ret_past: what it would read. */
+static enum fg_code read_range(const struct forward_asking *asking,
+                               const struct ing_past **ret_past, int64_t *ret_from_ns,
+                               int64_t *ret_until_ns, struct fg_err *err)
+{
+    *ret_past = ing_past(atomic_load(&asking->routes->ingester));
+    if (*ret_past == NULL)
+        return fg_fail(err, FG_E_PRECONDITION,
+                       "this server keeps no blocks, so it has nothing to resend");
+    if (read_time(asking, "from", ret_from_ns, err) != FG_OK ||
+        read_time(asking, "until", ret_until_ns, err) != FG_OK)
+        return err->code;
+    return *ret_from_ns < *ret_until_ns ? FG_OK
+                                        : fg_fail(err, FG_E_INVALID, "from is not before until");
+}
+
+static void put_range(struct fg_json_writer *json, const struct forward_asking *asking,
+                      int64_t from_ns, int64_t until_ns)
+{
+    put_name(json, asking);
+    fg_json_put_i64(json, "fromMs", from_ns / FG_MS_NS);
+    fg_json_put_i64(json, "untilMs", until_ns / FG_MS_NS);
+}
+
+/* What a resend would send. */
+static enum fg_code preview(struct forward_asking *asking, struct fg_err *err)
+{
+    struct fg_json_writer json = fg_json_writer(&asking->body);
+    int64_t from_ns = 0, until_ns = 0;
+    struct ing_past_counts counts;
+    const struct ing_past *past;
+
+    if (read_range(asking, &past, &from_ns, &until_ns, err) != FG_OK ||
+        ing_page_count(past, from_ns, until_ns,
+                       fg_time_add(fg_mono_ns(fg_clock_real()), PREVIEW_TIMEOUT_NS), &counts,
+                       err) != FG_OK)
+        return err->code;
+    put_range(&json, asking, from_ns, until_ns);
+    fg_json_put_u64(&json, "profiles", counts.profiles);
+    fg_json_put_u64(&json, "lostProfiles", counts.lost);
+    fg_json_end(&json);
+    return FG_OK;
+}
+
 static enum fg_code resend(struct forward_asking *asking, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&asking->body);
     int64_t from_ns = 0, until_ns = 0;
+    const struct ing_past *past;
 
-    if (!ing_can_resend(atomic_load(&asking->routes->ingester)))
-        return fg_fail(err, FG_E_PRECONDITION,
-                       "this server keeps no blocks, so it has nothing to resend");
-    if (read_time(asking, "from", &from_ns, err) != FG_OK ||
-        read_time(asking, "until", &until_ns, err) != FG_OK)
-        return err->code;
-    if (from_ns >= until_ns)
-        return fg_fail(err, FG_E_INVALID, "from is not before until");
-    if (ing_outbox_resend(asking->outbox, asking->target, from_ns, until_ns, err) != FG_OK)
+    if (read_range(asking, &past, &from_ns, &until_ns, err) != FG_OK ||
+        ing_outbox_resend(asking->outbox, asking->target, from_ns, until_ns, err) != FG_OK)
         return err->code;
     (void)snprintf(asking->did, sizeof asking->did, "from %lld until %lld ms",
                    (long long)(from_ns / FG_MS_NS), (long long)(until_ns / FG_MS_NS));
     fg_log_info("profiles are resent",
                 fg_ls("target", ing_outbox_name(asking->outbox, asking->target)),
                 fg_li("from_ms", from_ns / FG_MS_NS), fg_li("until_ms", until_ns / FG_MS_NS));
-    put_name(&json, asking);
-    fg_json_put_i64(&json, "fromMs", from_ns / FG_MS_NS);
-    fg_json_put_i64(&json, "untilMs", until_ns / FG_MS_NS);
+    put_range(&json, asking, from_ns, until_ns);
     fg_json_end(&json);
     return FG_OK;
 }
@@ -216,9 +256,10 @@ static const struct {
     bool changes;
     forward_action act;
 } actions[] = {
-    {"/dead", false, list_dead},      {"/pause", true, pause_target},
-    {"/resume", true, resume_target}, {"/drop", true, drop_pending},
-    {"/resend", true, resend},        {"/end-resend", true, end_resend},
+    {"/dead", false, list_dead},       {"/pause", true, pause_target},
+    {"/resume", true, resume_target},  {"/drop", true, drop_pending},
+    {"/resend", false, preview},       {"/resend", true, resend},
+    {"/end-resend", true, end_resend},
 };
 
 static forward_action find_action(struct fg_slice verb, bool changes)

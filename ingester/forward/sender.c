@@ -379,7 +379,7 @@ static void pump(struct forward_sender_target *target)
         if (take(target, &span, &lane))
             ing_sender_start_parcel(ing_sender_begin(target, lane),
                                     ing_parcel_create(&target->sender->config.common, target->conf,
-                                                      target->cache_key, &span));
+                                                      &target->peer, &span));
         else if (!ing_sender_resend(target))
             wait_for_more(target);
     }
@@ -422,7 +422,7 @@ static void open_target(struct ing_sender *sender, unsigned number)
     target->sender = sender;
     target->number = number;
     target->conf = conf;
-    target->cache_key = fg_mix64(fg_hash64(fg_cstr(conf->settings.name)));
+    target->peer.cache_key = fg_mix64(fg_hash64(fg_cstr(conf->settings.name)));
     target->pushes = conf->settings.protocol == FORWARD_PUSH;
     target->ask_again_mono_ns = INT64_MAX;
     (void)snprintf(target->url[0], SENDER_URL_MAX_BYTES, "%.*s/forward.v1.ForwardService/Push",
@@ -435,7 +435,7 @@ static void open_target(struct ing_sender *sender, unsigned number)
                              .fresh_share = conf->settings.fresh_share,
                              .rate_max_bytes = conf->settings.rate_max_bytes,
                          },
-                         target->cache_key ^ (uint64_t)fg_mono_ns(fg_clock_real()));
+                         target->peer.cache_key ^ (uint64_t)fg_mono_ns(fg_clock_real()));
     (void)pthread_mutex_init(&target->lock, NULL);
     ing_sender_register_metrics(target, sender->config.registry);
 }
@@ -567,9 +567,9 @@ void ing_sender_stop(struct ing_sender *sender)
     fg_client_destroy(fg_take(sender->client));
 }
 
-bool ing_sender_can_resend(const struct ing_sender *sender)
+const struct ing_past *ing_sender_past(const struct ing_sender *sender)
 {
-    return sender->config.past != NULL;
+    return sender->config.past;
 }
 
 void ing_sender_destroy(struct ing_sender *sender)

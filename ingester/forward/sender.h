@@ -61,8 +61,8 @@ bool ing_sender_is_denied(struct ing_sender *sender, unsigned target);
  * credentials, cannot be read. Any thread except a loop's. */
 bool ing_sender_is_unread(struct ing_sender *sender, unsigned target);
 
-/* Returns true if profiles of the past can be read, so that they can be resent. */
-bool ing_sender_can_resend(const struct ing_sender *sender);
+/* Returns what can be resent; NULL: nothing. */
+const struct ing_past *ing_sender_past(const struct ing_sender *sender);
 
 /* Writes the state of all targets as a JSON list, with the numbers of the outbox. Any thread except
  * a loop's. */

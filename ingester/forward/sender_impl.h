@@ -46,7 +46,7 @@ struct forward_sender_target {
     struct ing_sender *sender;
     unsigned number;
     const struct ing_forward_target *conf;
-    uint64_t cache_key;
+    struct ing_parcel_peer peer;
 
     /* The loop's. */
     struct ing_sender_core core;

@@ -62,7 +62,7 @@ static void on_read(struct fg_job *job)
                   sending->page.after.lost - sending->page.before.lost);
     if (sending->page.n > 0) {
         ing_sender_start_parcel(sending, ing_parcel_create_of_page(&sender->config.common,
-                                                                   target->conf, target->cache_key,
+                                                                   target->conf, &target->peer,
                                                                    target->number, &sending->page));
         return;
     }

@@ -103,41 +103,18 @@ static enum fg_code check_url(const char *url, struct fg_err *err)
     return FG_OK;
 }
 
-/* Returns true if the text is a day such as 2026-01-31. fg_timespec_parse() (timespec.h) does not
- * know days, so they are converted here. */
-static bool is_day(struct fg_slice text)
-{
-    if (text.len != strlen("2026-01-31"))
-        return false;
-    for (size_t i = 0; i < text.len; i++)
-        if (i == 4 || i == 7 ? text.ptr[i] != '-' : text.ptr[i] < '0' || text.ptr[i] > '9')
-            return false;
-    return true;
-}
-
-static bool is_number(struct fg_slice text)
-{
-    uint64_t number;
-
-    return fg_parse_u64(text, &number);
-}
-
 static enum fg_code read_since(const char *since, int64_t *ret_ns, struct fg_err *err)
 {
     int64_t now_ns = fg_wall_ns(fg_clock_real());
     struct fg_slice text = fg_cstr(since);
-    char day[9];
+    bool is_date = strspn(since, "0123456789-") == text.len;
 
     *ret_ns = 0;
     if (strcmp(since, "start") == 0)
         return FG_OK;
-    if (is_day(text)) {
-        (void)snprintf(day, sizeof day, "%.4s%.2s%.2s", since, since + 5, since + 8);
-        text = fg_cstr(day);
-    }
-    /* Text that it does not know is now there. */
-    if ((!is_number(text) && !fg_slice_starts(text, "now-")) ||
-        !fg_timespec_parse(text, now_ns, ret_ns) || *ret_ns <= 0 || *ret_ns >= now_ns)
+    /* To fg_timespec_parse() other text is now, and an offset. */
+    if ((!is_date && !fg_slice_starts(text, "now-")) || !fg_timespec_parse(text, now_ns, ret_ns) ||
+        *ret_ns <= 0 || *ret_ns >= now_ns)
         return fg_fail(err, FG_E_INVALID,
                        "since \"%.64s\" is neither start, a day (2026-01-31), now-24h nor a Unix "
                        "time in the past",

@@ -118,6 +118,26 @@ def check_deletion(server, client, verified, start_s, end_s, wanted):
     verified()
 
 
+def check_lost(client, start_s, end_s):
+    """A resend says how many profiles only rollups are left of, before it begins and when it has ended."""
+    week = 2 * WEEK_S // EACH_S  # of two services
+    path = "/api/forward/central/%%s?from=%d&until=%d" % (start_s, start_s + WEEK_S)
+    status, body = client.send("GET", path % "resend")
+    said = json.loads(body)
+    check(status == 200 and (said["profiles"], said["lostProfiles"]) == (0, week), "%d %s", status, body)
+    status, body = client.send("GET", "/api/forward/central/resend?from=%d&until=%d" % (start_s + WEEK_S, end_s))
+    said = json.loads(body)
+    check(status == 200 and (said["profiles"], said["lostProfiles"]) == (2 * ((end_s - start_s - WEEK_S) // EACH_S), 0), "%d %s", status, body)
+    status, body = client.send("POST", path % "resend", b"", {"X-Flamegrid-Action": "resend"})
+    check(status == 200, "%d %s", status, body)
+
+    def is_done():
+        resend = json.loads(client.send("GET", "/api/forward")[1])["targets"][0]["resend"]
+        return resend["state"] == "done" and (resend["sentProfiles"], resend["lostProfiles"]) == (0, week) or resend
+
+    wait_for(is_done, "the resend of a time without profiles")
+
+
 def nodes_outlive_profiles(bucket, settings, folder):
     """bucket: the command; settings: of a server, without its data folder."""
     end_s = int(time.time()) // DAY_S * DAY_S
@@ -142,11 +162,13 @@ def nodes_outlive_profiles(bucket, settings, folder):
         unnamed = {"libc.so.6+0x13340", "0x1234", "[no stack]"}
         check(unnamed <= set(wanted["all", "{}"][0]), "%s", wanted["all", "{}"][0])
         check(server.terminate() == 0, "%s", server.log_tail())
-    with flamegrid.Server(*QUICK, *KEEPING, *settings, data=data) as server:
+    away = "[{name: central, url: 'http://127.0.0.1:%d'}]" % flamegrid.free_port()
+    with flamegrid.Server(*QUICK, *KEEPING, *settings, "--forward.targets", away, data=data) as server:
         client = flamegrid.Client(server.start().wait_ready().port)
         wait_for(is_kept, "no week was kept as nodes")
         exporting.compare(answers(client, start_s, end_s), wanted)
         check_limits_of_nodes(client, start_s, end_s, wanted)
+        check_lost(client, start_s, end_s)
         bucket.bad(1, "were deleted by retention", "export", "{}", "--type", CPU, "--from", str(start_s), "--until", str(end_s),
                    "--data", data)
         check_deletion(server, client, verify, start_s, end_s, wanted)

@@ -157,10 +157,10 @@ CASES = (
          {'flamegrid_condition{@,condition="commit_failing"}': "0x20", 'flamegrid_condition{@,condition="forward_late"}': "1x20",
           'flamegrid_condition{@,condition="clock_off"}': "1x20"},
          "node-1:5040 has the condition commit_failing; its GET /ready gives the reason.", {**INSTANCE, "condition": "commit_failing"}),
-    # These have alerts of their own; any other condition of forwarding has not.
-    Case("FlamegridCondition", 10, {'flamegrid_condition{@,condition="forward_unread"}': "1x20"},
-         {'flamegrid_condition{@,condition="forward_%s"}' % which: "1x20" for which in ("denied", "filling", "late", "paused")},
-         "node-1:5040 has the condition forward_unread; its GET /ready gives the reason.", {**INSTANCE, "condition": "forward_unread"}),
+    # These have alerts of their own; any other condition of forwarding would not.
+    Case("FlamegridCondition", 10, {'flamegrid_condition{@,condition="forward_new"}': "1x20"},
+         {'flamegrid_condition{@,condition="forward_%s"}' % which: "1x20" for which in ("denied", "filling", "late", "paused", "unread")},
+         "node-1:5040 has the condition forward_new; its GET /ready gives the reason.", {**INSTANCE, "condition": "forward_new"}),
     Case("FlamegridMemoryHigh", 30, {"process_resident_memory_bytes{@}": "91x60", "flamegrid_memory_max_bytes{@}": "100x60"},
          {"process_resident_memory_bytes{@}": "90x60", "flamegrid_memory_max_bytes{@}": "100x60"},
          "node-1:5040 uses 91% of memory_max_bytes.", INSTANCE),
@@ -220,4 +220,7 @@ CASES = (
     Case("FlamegridForwardPaused", 30, {'flamegrid_forward_paused{@,target="central"}': "1x60"},
          {'flamegrid_forward_paused{@,target="central"}': "1x20 0 1x60"},
          "node-1:5040 sends nothing to central: an operator has paused it, or it refuses the credentials.", {**INSTANCE, "target": "central"}),
+    Case("FlamegridForwardUnread", 20, {'flamegrid_forward_unread{@,target="central"}': "1x60"},
+         {'flamegrid_forward_unread{@,target="central"}': "1x3 0 1x3 0x60"},
+         "node-1:5040 sends nothing to central: it cannot read its own store, or a file of credentials.", {**INSTANCE, "target": "central"}),
 )

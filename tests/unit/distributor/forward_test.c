@@ -11,6 +11,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <zstd.h>
 
 #include <cmocka.h>
 
@@ -43,6 +44,7 @@ struct fixture {
 
     struct fg_arena *arena; /* of the batches that are sent */
     struct fg_forward_message message;
+    bool whole_ids; /* of the batches that are put into it */
     struct fg_buf body;
     Forward__V1__PushResponse *response;
 };
@@ -169,6 +171,7 @@ static int setup_with(void **state, void (*change)(struct fg_limit_settings *lim
     fg_clock_manual_init(&f->clock, NOW_NS);
     f->memory.peer.ops = &peer_ops;
     f->arena = fg_arena_create(ARENA_BYTES);
+    f->message.version = 1;
     fg_buf_init(&f->body, ARENA_BYTES);
     served_open(&f->served, lanes);
     f->tenants = tenants_make(&f->limits, change, false, f->served.registry);
@@ -242,7 +245,7 @@ static void put(struct fixture *f, const struct fg_batch *batch, bool defined)
 
     fg_assert(batch->n_stacks <= STACKS_MAX);
     memset(define, defined, sizeof define);
-    fg_forward_add(&f->message, batch, define);
+    fg_forward_add(&f->message, batch, define, f->whole_ids);
 }
 
 static unsigned ask(struct fixture *f)
@@ -251,12 +254,22 @@ static unsigned ask(struct fixture *f)
                           &f->served.answer);
 }
 
+static unsigned read_answer(struct fixture *f, unsigned status)
+{
+    const char *body = http_ask_body(&f->served.answer);
+
+    forward__v1__push_response__free_unpacked(fg_take(f->response), NULL);
+    if (status == 200) /* the answer ends with a NUL of http_ask() */
+        f->response = forward__v1__push_response__unpack(
+            NULL, f->served.answer.len - 1 - (size_t)(body - (const char *)f->served.answer.ptr),
+            (const uint8_t *)body);
+    return status;
+}
+
 static unsigned forward_by(struct fixture *f, const struct fg_id *via, size_t n)
 {
     uint8_t bytes[FG_FORWARD_VIA_MAX * FG_ID_BYTES];
-    const char *body;
     struct fg_err err;
-    unsigned status;
 
     fg_assert(n <= FG_FORWARD_VIA_MAX);
     for (size_t i = 0; i < n; i++)
@@ -265,14 +278,7 @@ static unsigned forward_by(struct fixture *f, const struct fg_id *via, size_t n)
     fg_assert(fg_forward_write(&f->message, fg_bytes(bytes, n * FG_ID_BYTES), &f->body, &err) ==
               FG_OK);
     fg_forward_clear(&f->message);
-    status = ask(f);
-    body = http_ask_body(&f->served.answer);
-    forward__v1__push_response__free_unpacked(fg_take(f->response), NULL);
-    if (status == 200) /* the answer ends with a NUL of http_ask() */
-        f->response = forward__v1__push_response__unpack(
-            NULL, f->served.answer.len - 1 - (size_t)(body - (const char *)f->served.answer.ptr),
-            (const uint8_t *)body);
-    return status;
+    return read_answer(f, ask(f));
 }
 
 static unsigned forward(struct fixture *f)
@@ -337,6 +343,54 @@ static void unknown_stacks_are_asked_for(void **state)
     assert_int_equal(result(f, 0)->stored, 1);
 }
 
+static void short_ids_are_enough_once_they_came_whole(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_batch first = make(f, "shop", NOW_NS, two, 2);
+    struct fg_batch second = make(f, "shop", NOW_NS + FG_SECOND_NS, two, 2);
+    struct fg_batch cart = make(f, "cart", NOW_NS, two, 1);
+
+    f->message.version = 2;
+    put(f, &first, false);
+    assert_int_equal(forward(f), 200);
+    assert_int_equal(f->response->version, FG_FORWARD_VERSION);
+    assert_true(result(f, 0)->expand);
+    assert_int_equal(f->memory.n_profiles, 0);
+    f->whole_ids = true; /* which the ingester does not know either */
+    put(f, &first, false);
+    assert_int_equal(forward(f), 200);
+    assert_true(result(f, 0)->define && !result(f, 0)->expand);
+    f->whole_ids = false;
+    put(f, &first, true);
+    put(f, &second, false);
+    assert_int_equal(forward(f), 200);
+    assert_int_equal(result(f, 0)->stored, 1);
+    assert_true(fg_id_eq(f->memory.profiles[0], first.profiles[0].id));
+    put(f, &second, false);
+    put(f, &cart, false);
+    assert_int_equal(forward(f), 200);
+    assert_int_equal(result(f, 0)->stored + result(f, 0)->known, 1);
+    assert_int_equal(f->memory.n_profiles, 3);
+}
+
+static void ids_of_version_1_are_remembered(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_batch first = make(f, "shop", NOW_NS, two, 2);
+    struct fg_batch second = make(f, "shop", NOW_NS + FG_SECOND_NS, two, 2);
+
+    put(f, &first, true);
+    assert_int_equal(forward(f), 200);
+    f->message.version = 2;
+    put(f, &second, false);
+    assert_int_equal(forward(f), 200);
+    assert_int_equal(result(f, 0)->stored, 1);
+    f->message.version = 3;
+    put(f, &second, false);
+    assert_int_equal(forward(f), 400);
+    assert_body_has(f, "failed_precondition");
+}
+
 static void stack_under_the_id_of_another_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -371,6 +425,39 @@ static void batch_that_cannot_be_read_costs_no_other(void **state)
     assert_int_equal(forward(f), 200);
     assert_int_equal(result(f, 0)->code, fg_code_grpc(FG_E_INVALID));
     assert_int_equal(f->memory.n_profiles, 1);
+}
+
+/* The answer has room for as many batches as a request may have. */
+static void request_of_many_batches_is_answered(void **state)
+{
+    enum { BATCHES = 4096 }; /* the most */
+    struct fixture *f = *state;
+    Forward__V1__PushRequest request = FORWARD__V1__PUSH_REQUEST__INIT;
+    Forward__V1__Batch batch = FORWARD__V1__BATCH__INIT, **batches;
+    ProtobufCBinaryData via = {FG_ID_BYTES, (uint8_t[FG_ID_BYTES]){1}};
+    uint8_t bytes[BATCHES], packed[BATCHES];
+    size_t len;
+
+    memset(bytes, 99, sizeof bytes); /* none can be read */
+    len = ZSTD_compress(packed, sizeof packed, bytes, sizeof bytes, 1);
+    fg_assert(!ZSTD_isError(len));
+    batches = fg_calloc(BATCHES, sizeof(Forward__V1__Batch *));
+    batch.bytes = 1;
+    for (size_t i = 0; i < BATCHES; i++)
+        batches[i] = &batch;
+    request.version = 1;
+    request.via = &via;
+    request.n_via = 1;
+    request.batches = batches;
+    request.n_batches = BATCHES;
+    request.payload = (ProtobufCBinaryData){len, packed};
+    fg_buf_clear(&f->body);
+    fg_assert(fg_buf_reserve(&f->body, forward__v1__push_request__get_packed_size(&request)));
+    f->body.len = forward__v1__push_request__pack(&request, f->body.ptr);
+    assert_int_equal(read_answer(f, ask(f)), 200);
+    assert_int_equal(f->response->n_results, BATCHES);
+    assert_string_equal(result(f, BATCHES - 1)->message, "batch: version 99");
+    free(batches);
 }
 
 static void bad_profiles_are_refused_one_by_one(void **state)
@@ -520,7 +607,9 @@ static void requests_that_cannot_be_read_are_refused(void **state)
         assert_int_equal(ask(f), status);                                                          \
         assert_body_has(f, text);                                                                  \
     } while (0)
-    request.version = 2;
+    request.version = 3;
+    SEND(400, "failed_precondition");
+    request.version = 0;
     SEND(400, "failed_precondition");
     request.version = 1;
     SEND(400, "0 batches");
@@ -548,8 +637,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(profile_keeps_its_id_and_size_and_counts_once, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(unknown_stacks_are_asked_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(short_ids_are_enough_once_they_came_whole, setup, teardown),
+        cmocka_unit_test_setup_teardown(ids_of_version_1_are_remembered, setup, teardown),
         cmocka_unit_test_setup_teardown(stack_under_the_id_of_another_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(batch_that_cannot_be_read_costs_no_other, setup, teardown),
+        cmocka_unit_test_setup_teardown(request_of_many_batches_is_answered, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_profiles_are_refused_one_by_one, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_that_do_not_fit_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(what_waited_for_a_month_is_taken, setup_recent, teardown),

@@ -261,7 +261,7 @@ static void batches_are_those_of_the_uploads(void **state)
         struct asker asker = {.random = seed};
         struct batches batches = {.world = &asker.world};
         struct fg_arena *arena = fg_arena_create(ASKER_ARENA_BYTES);
-        uint64_t want = 0;
+        uint64_t want = 0, counted = 0;
         struct fg_slice *tenants;
         struct fg_err err;
         size_t n;
@@ -281,15 +281,18 @@ static void batches_are_those_of_the_uploads(void **state)
                                             .start_ms = 1,
                                             .end_ms = INT64_MAX,
                                             .deadline_mono_ns = INT64_MAX};
-            uint64_t lost = 1;
+            struct qry_export_counts counts = {0, 1};
 
             asker_must(qry_export_batches(asker.querier, &what, take_batch, &batches, &err), &err);
-            asker_must(qry_export_lost_profiles(asker.querier, &what, &lost, &err), &err);
-            assert_int_equal(lost, 0);
+            asker_must(qry_export_count(asker.querier, &what, &counts, &err), &err);
+            assert_int_equal(counts.lost, 0);
+            counted += counts.profiles;
         }
         for (uint32_t i = 0; i < asker.world.n_profiles; i++)
             want += has_values(&asker.world.profiles[i]);
         assert_int_equal(batches.n, want);
+        /* Segments and blocks, each once; those without a value of any type, too. */
+        assert_int_equal(counted, asker.world.n_profiles);
         free(batches.seen);
         fg_arena_destroy(arena);
         asker_done(&asker);

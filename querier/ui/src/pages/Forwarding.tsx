@@ -5,17 +5,27 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { ACTION, get, send } from "../api/client";
 import { useSeesSettings } from "../api/who";
 import { formatCount, formatValue } from "../flame/units";
+import { useNow } from "../state/now";
 import { useRoute } from "../state/route";
 import { Ask } from "../ui/Ask";
 import { DeadProfiles } from "../ui/DeadProfiles";
 import { Row, type Target } from "../ui/ForwardTarget";
 import { Problem } from "../ui/Problem";
+import { ResendDialog } from "../ui/ResendDialog";
 import { Scroll } from "../ui/Scroll";
 import { toast } from "../ui/toast";
 import { settingsOf } from "./ServerSettings";
 
 const KEY = ["forward"];
 const REFRESH_MS = 5000;
+
+type Verb = "pause" | "resume" | "end-resend";
+
+const DONE: Record<Verb, (name: string) => string> = {
+  pause: (name) => `Nothing is sent to ${name} until it is resumed`,
+  resume: (name) => `${name} is resumed`,
+  "end-resend": (name) => `The resend to ${name} is stopped`,
+};
 
 export function Forwarding() {
   const sees = useSeesSettings();
@@ -26,6 +36,7 @@ export function Forwarding() {
 
 function Targets() {
   const { params, set } = useRoute();
+  const { nowMs } = useNow();
   const client = useQueryClient();
   const targets = useQuery({
     queryKey: KEY,
@@ -34,9 +45,9 @@ function Targets() {
     meta: { quiet: true },
   });
   const change = useMutation({
-    mutationFn: ({ name, verb }: { name: string; verb: "pause" | "resume" }) =>
+    mutationFn: ({ name, verb }: { name: string; verb: Verb }) =>
       send(`api/forward/${encodeURIComponent(name)}/${verb}`, { method: "POST", headers: ACTION }),
-    onSuccess: (_, { name, verb }) => toast(verb === "pause" ? `Nothing is sent to ${name} until it is resumed` : `${name} is resumed`),
+    onSuccess: (_, { name, verb }) => toast(DONE[verb](name)),
     onSettled: () => client.invalidateQueries({ queryKey: KEY }),
   });
   const named = targets.data?.targets.find((one) => one.name === params.id);
@@ -87,6 +98,8 @@ function Targets() {
                   onChange={(verb) => change.mutate({ name: one.name, verb })}
                   onDead={() => set({ form: "refused", id: one.name })}
                   onDrop={() => set({ form: "drop", id: one.name })}
+                  onResend={() => set({ form: "resend", id: one.name })}
+                  onEndResend={() => change.mutate({ name: one.name, verb: "end-resend" })}
                 />
               ))}
             </tbody>
@@ -94,6 +107,9 @@ function Targets() {
         </Scroll>
       )}
       {named !== undefined && params.form === "refused" && <DeadProfiles target={named.name} onClose={close} />}
+      {named !== undefined && params.form === "resend" && (
+        <ResendDialog key={named.name} target={named.name} nowMs={nowMs} queryKey={KEY} onClose={close} />
+      )}
       {named !== undefined && params.form === "drop" && <Drop target={named} onClose={close} />}
     </section>
   );

@@ -38,10 +38,28 @@ static void random_changes_equal_those_of_an_array(void **state)
     }
 }
 
+static void ranks_count_what_is_before(void **state)
+{
+    uint64_t bits[FG_BITS_WORDS(NUMBERS)] = {0};
+    uint32_t ranks[FG_BITS_WORDS(NUMBERS)] = {0}, want = 0;
+
+    (void)state;
+    for (size_t i = 0; i < NUMBERS; i++)
+        if (fg_mix64(i) % 3 == 0)
+            fg_bits_set(bits, i);
+    for (size_t w = 1; w < FG_COUNT(ranks); w++)
+        ranks[w] = ranks[w - 1] + (uint32_t)__builtin_popcountll(bits[w - 1]);
+    for (size_t i = 0; i < NUMBERS; i++) {
+        assert_int_equal(fg_bits_rank(bits, ranks, i), want);
+        want += fg_bits_has(bits, i);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_suffice_for_the_last_number),
+        cmocka_unit_test(ranks_count_what_is_before),
         cmocka_unit_test(random_changes_equal_those_of_an_array),
     };
 

@@ -258,6 +258,113 @@ static void batches_are_decoded_as_encoded(void **state)
     }
 }
 
+/* The receiver knows all ids, or all but one. */
+struct names {
+    const struct fg_batch *batch;
+    struct fg_id changed; /* in place of the first one */
+    uint32_t missing;     /* UINT32_MAX: none */
+    bool change;
+};
+
+static bool find_names(void *arg, const uint64_t *shorts, uint32_t n, struct fg_id *ids)
+{
+    const struct names *names = arg;
+
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t s = 0;
+
+        while ((names->batch->stacks[s].id.lo & ((UINT64_C(1) << 48) - 1)) != shorts[i])
+            assert_true(++s < names->batch->n_stacks);
+        if (s == names->missing)
+            return false;
+        ids[i] = names->change && i == 0 ? names->changed : names->batch->stacks[s].id;
+    }
+    return true;
+}
+
+static void short_batches_are_decoded_as_encoded(void **state)
+{
+    static struct made made;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct names names = {.batch = &made.batch, .missing = UINT32_MAX};
+        const struct fg_stack_names find = {find_names, &names};
+        struct fg_arena *arena = fg_arena_create(1 << 20);
+        uint64_t random = seed * 1000;
+        struct fg_wire_batch decoded;
+        struct fg_buf bytes, whole;
+        bool define[STACKS];
+        struct fg_err err;
+
+        make(&made, seed);
+        for (uint32_t i = 0; i < STACKS; i++)
+            define[i] = next_random(&random) % 4 < seed % 5;
+        for (uint32_t p = 0; p < made.batch.n_profiles; p++) /* as of CPU profiles */
+            for (size_t i = 0; seed % 2 == 0 && i < made.profiles[p].n_samples; i++)
+                made.profiles[p].values[i] = made.profiles[p].values[i] % 1000 * 10000000;
+        fg_buf_init(&bytes, SIZE_MAX);
+        fg_buf_init(&whole, SIZE_MAX);
+        fg_batch_encode(&made.batch, define, &whole);
+        fg_batch_encode_short(&made.batch, define, seed % 3 == 0, &bytes);
+        if (fg_batch_decode_short(fg_buf_slice(&bytes), arena, &find, &decoded, &err) != FG_OK)
+            fail_msg("seed %llu: %s", (unsigned long long)seed, err.msg);
+        assert_same(&decoded, &made.batch, define);
+        fg_wire_batch_done(&decoded);
+        /* Neither reads what is the other's. */
+        assert_int_equal(fg_batch_decode(fg_buf_slice(&bytes), arena, &decoded, &err),
+                         FG_E_CORRUPT);
+        assert_int_equal(fg_batch_decode_short(fg_buf_slice(&whole), arena, &find, &decoded, &err),
+                         FG_E_CORRUPT);
+        fg_buf_done(&whole);
+        fg_buf_done(&bytes);
+        fg_arena_destroy(arena);
+    }
+}
+
+/* A short id that the receiver lacks, or that another stack has as well, is not taken for a stack.
+ */
+static void short_ids_that_name_another_stack_are_found_out(void **state)
+{
+    static struct made made;
+    struct names names = {.batch = &made.batch, .missing = UINT32_MAX};
+    const struct fg_stack_names find = {find_names, &names};
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    bool define[STACKS] = {false};
+    struct fg_wire_batch decoded;
+    struct fg_buf bytes;
+    struct fg_err err;
+    size_t whole_len;
+
+    (void)state;
+    make(&made, 1);
+    fg_buf_init(&bytes, SIZE_MAX);
+    fg_batch_encode(&made.batch, define, &bytes);
+    whole_len = bytes.len;
+    fg_buf_clear(&bytes);
+    fg_batch_encode_short(&made.batch, define, false, &bytes);
+    assert_true(bytes.len + STACKS * 9 < whole_len);
+    names.missing = STACKS - 1;
+    assert_int_equal(fg_batch_decode_short(fg_buf_slice(&bytes), arena, &find, &decoded, &err),
+                     FG_E_NOT_FOUND);
+    names.missing = UINT32_MAX;
+    names.change = true;
+    names.changed = made.batch.stacks[0].id;
+    names.changed.hi ^= 1;
+    assert_int_equal(fg_batch_decode_short(fg_buf_slice(&bytes), arena, &find, &decoded, &err),
+                     FG_E_NOT_FOUND);
+    names.changed.hi ^= 1;
+    names.changed.lo ^= UINT64_C(1) << 48;
+    assert_int_equal(fg_batch_decode_short(fg_buf_slice(&bytes), arena, &find, &decoded, &err),
+                     FG_E_NOT_FOUND);
+    names.changed.lo ^= UINT64_C(1) << 48;
+    assert_int_equal(fg_batch_decode_short(fg_buf_slice(&bytes), arena, &find, &decoded, &err),
+                     FG_OK);
+    fg_wire_batch_done(&decoded);
+    fg_buf_done(&bytes);
+    fg_arena_destroy(arena);
+}
+
 /* Sizes that come with a batch reach its profiles; without them, as a distributor of before sends
  * it, they are unknown. */
 static void sizes_are_read_back_or_unknown(void **state)
@@ -315,7 +422,8 @@ static void sizes_are_read_back_or_unknown(void **state)
 }
 
 /* The whole decoded, or an error of the right kind. */
-static enum fg_code try_decode(struct fg_slice in, size_t arena_bytes)
+static enum fg_code try_decode_of(struct fg_slice in, size_t arena_bytes,
+                                  const struct fg_stack_names *names)
 {
     struct fg_arena *arena = fg_arena_create(arena_bytes);
     uint8_t *copy = fg_malloc(in.len + 1); /* of its own, so that reading past the end is seen */
@@ -325,12 +433,66 @@ static enum fg_code try_decode(struct fg_slice in, size_t arena_bytes)
 
     if (in.len > 0)
         memcpy(copy, in.ptr, in.len);
-    code = fg_batch_decode(fg_bytes(copy, in.len), arena, &decoded, &err);
+    code = names == NULL
+               ? fg_batch_decode(fg_bytes(copy, in.len), arena, &decoded, &err)
+               : fg_batch_decode_short(fg_bytes(copy, in.len), arena, names, &decoded, &err);
     if (code == FG_OK)
         fg_wire_batch_done(&decoded);
     free(copy);
     fg_arena_destroy(arena);
     return code;
+}
+
+static enum fg_code try_decode(struct fg_slice in, size_t arena_bytes)
+{
+    return try_decode_of(in, arena_bytes, NULL);
+}
+
+static bool find_any(void *arg, const uint64_t *shorts, uint32_t n, struct fg_id *ids)
+{
+    (void)arg;
+    for (uint32_t i = 0; i < n; i++)
+        ids[i] = (struct fg_id){shorts[i], 0};
+    return true;
+}
+
+static void damaged_short_batches_are_refused(void **state)
+{
+    static struct made made;
+    const struct fg_stack_names any = {find_any, NULL};
+    bool define[STACKS];
+    uint64_t random = 3;
+    struct fg_buf bytes;
+
+    (void)state;
+    for (unsigned defined = 0; defined <= STACKS; defined += STACKS / 2) {
+        make(&made, 7);
+        for (uint32_t i = 0; i < STACKS; i++) {
+            define[i] = i < defined;
+            made.batch.stacks[i].id.hi = 0; /* as find_any() says */
+            made.batch.stacks[i].id.lo &= (UINT64_C(1) << 48) - 1;
+        }
+        fg_buf_init(&bytes, SIZE_MAX);
+        fg_batch_encode_short(&made.batch, define, false, &bytes);
+        for (size_t len = 0; len < bytes.len; len++)
+            assert_int_equal(try_decode_of(fg_bytes(bytes.ptr, len), 1 << 20, &any), FG_E_CORRUPT);
+        assert_int_equal(try_decode_of(fg_buf_slice(&bytes), 1 << 20, &any), FG_OK);
+        assert_int_equal(try_decode_of(fg_buf_slice(&bytes), 100, &any), FG_E_LIMIT);
+        for (int i = 0; i < 20000; i++) {
+            size_t at = next_random(&random) % bytes.len;
+            uint8_t was = bytes.ptr[at];
+            enum fg_code code;
+
+            bytes.ptr[at] = (uint8_t)next_random(&random);
+            code = try_decode_of(fg_buf_slice(&bytes), 1 << 20, &any);
+            assert_true(code == FG_OK || code == FG_E_CORRUPT || code == FG_E_LIMIT ||
+                        code == FG_E_NOT_FOUND);
+            bytes.ptr[at] = was;
+        }
+        fg_buf_putc(&bytes, 0);
+        assert_int_equal(try_decode_of(fg_buf_slice(&bytes), 1 << 20, &any), FG_E_CORRUPT);
+        fg_buf_done(&bytes);
+    }
 }
 
 static void damaged_batches_are_refused(void **state)
@@ -407,6 +569,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_decoded_as_encoded),
+        cmocka_unit_test(short_batches_are_decoded_as_encoded),
+        cmocka_unit_test(short_ids_that_name_another_stack_are_found_out),
+        cmocka_unit_test(damaged_short_batches_are_refused),
         cmocka_unit_test(sizes_are_read_back_or_unknown),
         cmocka_unit_test(damaged_batches_are_refused),
         cmocka_unit_test(the_number_of_types_is_limited),

@@ -123,3 +123,11 @@ void parcel_run_read_push(struct fg_slice body, struct fg_arena *arena, struct f
         fail_msg("%s", err.msg);
     assert_int_equal(ret_batch->n_profiles, 1);
 }
+
+Forward__V1__Result parcel_run_expand(void)
+{
+    Forward__V1__Result result = FORWARD__V1__RESULT__INIT;
+
+    result.expand = true;
+    return result;
+}

@@ -50,8 +50,8 @@ static void open_page(struct page_run *page, const char *target)
             ing_outbox_note_resend(page->run.common.outbox, 0, &read.before, &read.after);
     }
     assert_int_equal(read.n, PAGE_PROFILES);
-    page->run.parcel =
-        ing_parcel_create_of_page(&page->run.common, &page->run.targets->items[0], 17, 0, &read);
+    page->run.parcel = ing_parcel_create_of_page(&page->run.common, &page->run.targets->items[0],
+                                                 &page->run.peer, 0, &read);
     assert_null(read.items);
 }
 

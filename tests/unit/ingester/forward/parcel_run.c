@@ -117,7 +117,7 @@ void parcel_run_take(struct parcel_run *run)
 
     fg_assert(ing_outbox_take(run->common.outbox, 0, OUTBOX_FRESH, &span) ||
               ing_outbox_take(run->common.outbox, 0, OUTBOX_BACKLOG, &span));
-    run->parcel = ing_parcel_create(&run->common, &run->targets->items[0], 17, &span);
+    run->parcel = ing_parcel_create(&run->common, &run->targets->items[0], &run->peer, &span);
 }
 
 static struct fg_slice decompress(struct fg_slice in, struct fg_arena *arena)
@@ -129,15 +129,58 @@ static struct fg_slice decompress(struct fg_slice in, struct fg_arena *arena)
     return fg_bytes(out, size);
 }
 
+static bool find_names(void *arg, const uint64_t *shorts, uint32_t n, struct fg_id *ids)
+{
+    struct parcel_run *run = arg;
+
+    run->n_short += n > 0;
+    for (uint32_t i = 0; i < n; i++) {
+        size_t k = 0;
+
+        while (k < run->n_names && (run->names[k].lo & ((UINT64_C(1) << 48) - 1)) != shorts[i])
+            k++;
+        if (k == run->n_names)
+            return false;
+        ids[i] = run->names[k];
+    }
+    return true;
+}
+
+static enum fg_code decode_batch(struct parcel_run *run, struct fg_slice bytes,
+                                 struct fg_wire_batch *ret_wire, struct fg_err *err)
+{
+    const struct fg_stack_names names = {find_names, run};
+    enum fg_code code = run->version == 1
+                            ? fg_batch_decode(bytes, run->arena, ret_wire, err)
+                            : fg_batch_decode_short(bytes, run->arena, &names, ret_wire, err);
+
+    for (uint32_t i = 0; code == FG_OK && i < ret_wire->n_stacks; i++) {
+        size_t k = 0;
+
+        while (k < run->n_names && !fg_id_eq(run->names[k], ret_wire->stacks[i].id))
+            k++;
+        fg_assert(k < PARCEL_NAMES_MAX);
+        run->names[k] = ret_wire->stacks[i].id;
+        run->n_names = FG_MAX(run->n_names, k + 1);
+    }
+    return code;
+}
+
 static void read_batch(struct parcel_run *run, const Forward__V1__Batch *head,
                        struct fg_slice bytes)
 {
     size_t b = run->n_batches++;
     struct fg_wire_batch wire;
+    enum fg_code code;
     struct fg_err err;
 
     fg_assert(b < PARCEL_BATCHES_MAX);
-    must(fg_batch_decode(bytes, run->arena, &wire, &err), &err);
+    code = decode_batch(run, bytes, &wire, &err);
+    if (code == FG_E_NOT_FOUND) {
+        run->n_unnamed++;
+        return;
+    }
+    must(code, &err);
     must(fg_wire_batch_get_sizes(&wire, head->sizes, head->n_sizes, &err), &err);
     fg_assert(wire.n_profiles <= PARCEL_IDS_MAX);
     run->batches[b].n = wire.n_profiles;
@@ -163,7 +206,8 @@ static void read_request(struct parcel_run *run)
     struct fg_slice body = fg_buf_slice(&run->parcel->body), rest;
     Forward__V1__PushRequest *request = forward__v1__push_request__unpack(NULL, body.len, body.ptr);
 
-    fg_assert(request != NULL && request->version == FG_FORWARD_VERSION);
+    fg_assert(request != NULL);
+    run->version = request->version;
     run->n_via = request->n_via;
     /* The last one is this server. */
     fg_assert(fg_id_eq(fg_id_get(request->via[request->n_via - 1].data), run->common.store));
@@ -184,7 +228,7 @@ bool parcel_run_build(struct parcel_run *run)
     must(ing_parcel_build(run->parcel, &more, &err), &err);
     fg_arena_destroy(run->arena);
     run->arena = fg_arena_create(ARENA_MAX_BYTES);
-    run->n_batches = run->n_profiles = 0;
+    run->n_batches = run->n_profiles = run->n_short = run->n_unnamed = 0;
     if (more && !run->parcel->push)
         read_request(run);
     return more;
@@ -229,6 +273,7 @@ enum ing_sender_result parcel_run_answer(struct parcel_run *run, Forward__V1__Re
         pointers[i] = &results[i];
     response.results = pointers;
     response.n_results = n;
+    response.version = run->reads;
     fg_buf_init(&body, SIZE_MAX);
     fg_assert(fg_buf_reserve(&body, forward__v1__push_response__get_packed_size(&response) + 1));
     body.len = forward__v1__push_response__pack(&response, body.ptr);

@@ -9,7 +9,7 @@
 #include "proto/forward_v1.pb-c.h"
 #include "tests/lib/head_run.h"
 
-enum { PARCEL_BATCHES_MAX = 16, PARCEL_IDS_MAX = 64 };
+enum { PARCEL_BATCHES_MAX = 16, PARCEL_IDS_MAX = 64, PARCEL_NAMES_MAX = 64 };
 
 struct parcel_run {
     struct fg_store *store;
@@ -17,7 +17,12 @@ struct parcel_run {
     struct ing_forward_targets *targets;
     struct head head;
     struct ing_parcel_common common;
+    struct ing_parcel_peer peer;
     struct ing_parcel *parcel; /* of the span that was taken */
+
+    /* What a target remembers of the requests that were read. */
+    struct fg_id names[PARCEL_NAMES_MAX];
+    size_t n_names;
 
     /* The last request, as it was read. */
     struct fg_arena *arena;
@@ -28,7 +33,12 @@ struct parcel_run {
         uint64_t spans; /* sum of each span times the first value of its sample */
     } batches[PARCEL_BATCHES_MAX];
     size_t n_batches, n_profiles;
-    size_t n_via; /* ids of stores */
+    size_t n_short;   /* batches with short ids of stacks */
+    size_t n_unnamed; /* ... that the target does not know; nothing else of them was read */
+    uint32_t version;
+
+    uint32_t reads; /* what answers say that the target reads; 0: nothing */
+    size_t n_via;   /* ids of stores */
 };
 
 /* target: the map of the target, in YAML. */

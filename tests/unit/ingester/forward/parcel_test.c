@@ -128,6 +128,149 @@ static void target_that_asks_twice_is_left_alone(void **state)
     parcel_run_end_with(&run, 0, 0, 2);
 }
 
+/* ---- short ids ---- */
+
+/* Sends the n-th profile by a parcel of its own; its round is built. */
+static void begin_parcel(struct parcel_run *run, unsigned n)
+{
+    (void)parcel_run_push(run, n);
+    parcel_run_take(run);
+    assert_true(parcel_run_build(run));
+    assert_int_equal(run->n_batches, 1);
+}
+
+static void end_parcel(struct parcel_run *run, unsigned n)
+{
+    Forward__V1__Result result = parcel_run_stored(1);
+
+    assert_int_equal(parcel_run_answer(run, &result, 1), SENDER_TAKEN);
+    assert_false(parcel_run_build(run));
+    parcel_run_assert_numbers(parcel_run_end(run), n + 1, 0, 0);
+}
+
+static void ids_are_short_once_the_target_says_that_it_reads_them(void **state)
+{
+    struct parcel_run run;
+
+    (void)state;
+    parcel_run_open_with(&run, "", 0);
+    for (unsigned n = 0; n < 4; n++) {
+        run.reads = n < 2 ? n : 7; /* a later one reads ours, too */
+        begin_parcel(&run, n);
+        assert_int_equal(run.version, n <= 2 ? 1 : 2);
+        assert_int_equal(run.n_short, n <= 2 ? 0 : 1);
+        assert_int_equal(run.n_unnamed, 0);
+        assert_int_equal(run.batches[0].n_stacks, 3);
+        end_parcel(&run, n);
+    }
+    parcel_run_close(&run);
+}
+
+static void stacks_that_are_defined_have_whole_ids(void **state)
+{
+    struct parcel_run run;
+
+    (void)state;
+    parcel_run_open_with(&run, "", 0);
+    run.reads = 2;
+    atomic_store(&run.peer.version, 2);
+    begin_parcel(&run, 0); /* nothing is known there, nor has to be */
+    assert_int_equal(run.n_short, 0);
+    assert_int_equal(run.batches[0].n_defined, 3);
+    end_parcel(&run, 0);
+    parcel_run_close(&run);
+}
+
+/* As when it has restarted. */
+static void target_that_does_not_know_short_ids_gets_whole_ones(void **state)
+{
+    Forward__V1__Result result = parcel_run_expand();
+    struct parcel_run run;
+
+    (void)state;
+    parcel_run_open_with(&run, "", 0);
+    run.reads = 2;
+    begin_parcel(&run, 0);
+    end_parcel(&run, 0);
+    run.n_names = 0;
+    begin_parcel(&run, 1);
+    assert_int_equal(run.n_unnamed, 1);
+    assert_int_equal(parcel_run_answer(&run, &result, 1), SENDER_TAKEN);
+    assert_true(parcel_run_build(&run));
+    assert_int_equal(run.n_short, 0);
+    assert_int_equal(run.batches[0].n_stacks, 3);
+    assert_int_equal(run.batches[0].n_defined, 0);
+    end_parcel(&run, 1);
+    begin_parcel(&run, 2);
+    assert_int_equal(run.n_short, 1); /* once is no habit */
+    /* Whole ids are asked for in vain. */
+    assert_int_equal(parcel_run_answer(&run, &result, 1), SENDER_TAKEN);
+    assert_true(parcel_run_build(&run));
+    assert_int_equal(parcel_run_answer(&run, &result, 1), SENDER_AWAY);
+    parcel_run_end_with(&run, 2, 0, 1);
+}
+
+/* As when each request reaches another server of it. */
+static void target_that_forgets_all_the_time_gets_whole_ids(void **state)
+{
+    Forward__V1__Result result = parcel_run_expand();
+    unsigned n, asked = 0;
+    struct parcel_run run;
+
+    (void)state;
+    parcel_run_open_with(&run, "", 0);
+    run.reads = 2;
+    for (n = 0; n < 100; n++) {
+        begin_parcel(&run, n);
+        if (run.n_short > 0) {
+            asked++;
+            run.n_names = 0;
+            assert_int_equal(parcel_run_answer(&run, &result, 1), SENDER_TAKEN);
+            assert_true(parcel_run_build(&run));
+        }
+        end_parcel(&run, n);
+    }
+    assert_in_range(asked, 5, 7); /* after 0, 2, 6, 14, 30 and 62 whole ones */
+    for (n = 100; n < 240; n++) { /* and it remembers again */
+        begin_parcel(&run, n);
+        asked = (unsigned)run.n_short;
+        end_parcel(&run, n);
+    }
+    assert_int_equal(asked, 1);
+    parcel_run_close(&run);
+}
+
+/* Of several servers behind one address, one is older. */
+static void server_that_does_not_read_short_ids_gets_version_1(void **state)
+{
+    struct parcel_run run;
+    bool unknown;
+
+    (void)state;
+    parcel_run_open_with(&run, "", 0);
+    run.reads = 2;
+    begin_parcel(&run, 0);
+    end_parcel(&run, 0);
+    begin_parcel(&run, 1);
+    assert_int_equal(run.version, 2);
+    assert_int_equal(
+        parcel_run_status(&run, 400, FG_LIT("{\"code\":\"failed_precondition\"}"), &unknown),
+        SENDER_TAKEN);
+    assert_false(unknown);
+    run.reads = 0;
+    assert_true(parcel_run_build(&run));
+    assert_int_equal(run.version, 1);
+    end_parcel(&run, 1);
+    begin_parcel(&run, 2);
+    assert_int_equal(run.version, 1);
+    /* Nor does it read that one: it is asked for push.v1. */
+    assert_int_equal(
+        parcel_run_status(&run, 400, FG_LIT("{\"code\":\"failed_precondition\"}"), &unknown),
+        SENDER_AWAY);
+    assert_true(unknown);
+    parcel_run_end_with(&run, 2, 0, 1);
+}
+
 /* ---- selection and rules ---- */
 
 static void selector_leaves_profiles_out(void **state)
@@ -403,6 +546,11 @@ int main(void)
         cmocka_unit_test(spans_are_sent_whatever_the_order_of_samples),
         cmocka_unit_test(definitions_that_are_asked_for_are_sent),
         cmocka_unit_test(target_that_asks_twice_is_left_alone),
+        cmocka_unit_test(ids_are_short_once_the_target_says_that_it_reads_them),
+        cmocka_unit_test(stacks_that_are_defined_have_whole_ids),
+        cmocka_unit_test(target_that_does_not_know_short_ids_gets_whole_ones),
+        cmocka_unit_test(target_that_forgets_all_the_time_gets_whole_ids),
+        cmocka_unit_test(server_that_does_not_read_short_ids_gets_version_1),
         cmocka_unit_test(selector_leaves_profiles_out),
         cmocka_unit_test(rules_may_drop_all),
         cmocka_unit_test(types_may_all_be_dropped),

@@ -29,14 +29,24 @@ static enum fg_code tenants(void *arg, int64_t deadline_mono_ns, struct fg_arena
     return FG_OK;
 }
 
-static enum fg_code lost(void *arg, const struct ing_past_range *range, uint64_t *ret_profiles,
-                         struct fg_err *err)
+static bool is_in(const struct past_profile *profile, const struct ing_past_range *range)
+{
+    return fg_slice_is(range->tenant, profile->tenant) &&
+           profile->time_ns >= range->start_ms * FG_MS_NS &&
+           profile->time_ns <= range->end_ms * FG_MS_NS;
+}
+
+static enum fg_code count(void *arg, const struct ing_past_range *range,
+                          struct ing_past_counts *ret_counts, struct fg_err *err)
 {
     const struct past_run *run = arg;
 
-    (void)err;
     fg_assert(range->start_ms <= range->end_ms);
-    *ret_profiles = run->lost;
+    if (run->count != FG_OK)
+        return fg_fail(err, run->count, "the bucket is away");
+    *ret_counts = (struct ing_past_counts){.lost = run->lost};
+    for (size_t i = 0; i < run->n; i++)
+        ret_counts->profiles += is_in(&run->profiles[i], range);
     return FG_OK;
 }
 
@@ -72,13 +82,6 @@ static enum fg_code visit_one(const struct past_profile *profile, ing_past_visit
     return code;
 }
 
-static bool is_in(const struct past_profile *profile, const struct ing_past_range *range)
-{
-    return fg_slice_is(range->tenant, profile->tenant) &&
-           profile->time_ns >= range->start_ms * FG_MS_NS &&
-           profile->time_ns <= range->end_ms * FG_MS_NS;
-}
-
 static enum fg_code visit_all(void *arg, const struct ing_past_range *range, ing_past_visit visit,
                               void *visit_arg, struct fg_err *err)
 {
@@ -110,7 +113,7 @@ static enum fg_code visit_all(void *arg, const struct ing_past_range *range, ing
 
 void past_run_init(struct past_run *run)
 {
-    run->past = (struct ing_past){commit, tenants, lost, visit_all, run};
+    run->past = (struct ing_past){commit, tenants, count, visit_all, run};
 }
 
 struct fg_id past_run_id(const struct past_profile *profile)

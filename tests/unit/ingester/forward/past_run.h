@@ -20,6 +20,7 @@ struct past_run {
     uint64_t lost;       /* of each tenant */
     bool twice;          /* each profile comes twice */
     enum fg_code commit; /* what it answers */
+    enum fg_code count;  /* likewise */
     int64_t damaged_ns;  /* a profile of then cannot be read; 0: all can */
     unsigned fails;      /* so many more visits fail with FG_E_UNAVAILABLE */
     unsigned commits, visits, partials;

@@ -295,6 +295,33 @@ static void resend_begins_and_is_ended(void **state)
     assert_int_equal(past.commits, 0);
 }
 
+static void preview_counts_and_begins_nothing(void **state)
+{
+    static const char *const tenants[] = {"a", "b"};
+    static const struct past_profile profiles[] = {{"a", INT64_C(1700000000) * FG_SECOND_NS, NULL},
+                                                   {"b", INT64_C(1700000001) * FG_SECOND_NS, NULL},
+                                                   {"b", INT64_C(1800000000) * FG_SECOND_NS, NULL}};
+    struct past_run past = {.tenants = tenants,
+                            .n_tenants = FG_COUNT(tenants),
+                            .profiles = profiles,
+                            .n = FG_COUNT(profiles),
+                            .lost = 3};
+    struct fixture *f = *state;
+
+    past_run_init(&past);
+    f->past = &past.past;
+    begin(f);
+    expect(f, "GET /api/forward/central/resend?from=1700000000&until=1700003600", 200,
+           "{\"name\":\"central\",\"fromMs\":1700000000000,\"untilMs\":1700003600000,"
+           "\"profiles\":2,\"lostProfiles\":6}");
+    expect(f, "GET /api/forward/central/resend?from=1700003600", 400, "until is missing");
+    past.count = FG_E_UNAVAILABLE;
+    expect(f, "GET /api/forward/central/resend?from=1700000000&until=1700003600", 503, "away");
+    assert_int_equal(past.commits + past.visits, 0);
+    fg_audit_close(f->audit);
+    assert_int_equal(recorded(f, "resend"), 0);
+}
+
 static void server_without_blocks_resends_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -418,6 +445,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_change_needs_the_action_header, setup, teardown),
         cmocka_unit_test_setup_teardown(pause_and_resume_are_recorded, setup, teardown),
         cmocka_unit_test_setup_teardown(resend_begins_and_is_ended, setup, teardown),
+        cmocka_unit_test_setup_teardown(preview_counts_and_begins_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(server_without_blocks_resends_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(resend_times_are_checked, setup, teardown),
         cmocka_unit_test_setup_teardown(drop_says_how_many_are_gone, setup, teardown),
