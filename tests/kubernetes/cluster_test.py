@@ -30,7 +30,7 @@ SETTLE_S = 15  # of load before and after what a case does
 DRAIN_TIMEOUT_S = 900
 LOST_S = 45
 CURL_TIMED_OUT = 28  # nothing comes back
-INSIDE = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"]
+INSIDE = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"]
 
 
 class Scene:
@@ -105,24 +105,29 @@ def case_ingesters_scale_to_six_and_back(scene):
     release.wait_green()
 
 
-def case_drain_of_a_node(scene):
-    """A node is drained, budgets allowing, with an ingester on it; its disk goes with it to another node of the zone."""
+def case_drain_of_all_nodes(scene):
+    """Nodes are drained one after the other, as when their system is updated, budgets allowing; disks go with ingesters to another node of the zone."""
     release = scene.release()
     with Load(release) as load:
         time.sleep(SETTLE_S)
-        names = {pod["spec"]["nodeName"] for pod in scene.bed.pods(release.name, "ingester")}
-        node = next(node for node in scene.bed.nodes if node.name in names)
-        load.mark("before %s is drained" % node.name)
-        try:
-            scene.bed.drain(node, DRAIN_TIMEOUT_S)
-            load.mark("drained")
-            release.wait_settled()
-            load.mark("all pods are elsewhere")
-            time.sleep(SETTLE_S)
-        finally:
-            scene.bed.cordon(node, False)
+        load.mark("before nodes are drained")
+        for node in scene.bed.nodes:
+            try:
+                n_pods = scene.bed.drain(node, DRAIN_TIMEOUT_S)
+                release.wait_settled()
+                load.mark("%s: %d pods are elsewhere" % (node.name, n_pods))
+            finally:
+                scene.bed.cordon(node, False)
+        time.sleep(SETTLE_S)
         load.finish()
     release.wait_green()
+
+
+def busiest_zone(scene, release):
+    """Returns the zone with most of what clients call."""
+    zone_of = {node.name: node.zone for node in scene.bed.nodes}
+    zones = [zone_of[pod["spec"]["nodeName"]] for part in ("distributor", "querier") for pod in scene.bed.pods(release.name, part)]
+    return max(beds.ZONES, key=zones.count)
 
 
 def case_loss_of_a_zone(scene):
@@ -130,7 +135,7 @@ def case_loss_of_a_zone(scene):
     release = scene.release()
     with Load(release) as load:
         time.sleep(SETTLE_S)
-        zone = beds.ZONES[1]
+        zone = busiest_zone(scene, release)
         nodes = [node for node in scene.bed.nodes if node.zone == zone]
         load.mark("before %s is lost" % zone)
         for node in nodes:
@@ -166,7 +171,7 @@ def case_upgrade_and_back(scene):
     release.uninstall()
 
 
-CASES = (case_install_is_green_and_restricted, case_policies_keep_others_out, case_ingesters_scale_to_six_and_back, case_drain_of_a_node, case_loss_of_a_zone,
+CASES = (case_install_is_green_and_restricted, case_policies_keep_others_out, case_ingesters_scale_to_six_and_back, case_drain_of_all_nodes, case_loss_of_a_zone,
          case_upgrade_and_back)
 
 

@@ -52,8 +52,12 @@ class Node:
         self.bed, self.number = bed, number
         self.name, self.zone = "node-%d" % number, ZONES[(number - 1) % len(ZONES)]
         self.process = None
+        self.lost = False
 
     def start(self):
+        if self.lost:
+            network.mend(self.number)
+            self.lost = False
         with open(os.path.join(self.bed.folder, self.name + ".out"), "ab") as log:
             self.process = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, os.path.join(HERE, "kubelet.py"), self.bed.folder,
                                              str(self.number)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -61,6 +65,7 @@ class Node:
     def lose(self):
         """The node is without power: nobody is told."""
         network.cut(self.number)
+        self.lost = True
         self.process.kill()
         self.process.wait()
 
@@ -125,7 +130,7 @@ class Bed:
         home = os.path.join(self.folder, "helm")
         more = ["--values", "-"] if values is not None else []
         done = subprocess.run([self.helm_program, *words, *more], input=None if values is None else json.dumps(values), capture_output=True, text=True, timeout=HELM_TIMEOUT_S,
-                              env={"PATH": os.environ["PATH"], "KUBECONFIG": self.control.kubeconfig(), "HELM_CACHE_HOME": home, "HELM_CONFIG_HOME": home, "HELM_DATA_HOME": home})
+                              env={"PATH": os.environ["PATH"], "HOME": home, "KUBECONFIG": self.control.kubeconfig(), "HELM_CACHE_HOME": home, "HELM_CONFIG_HOME": home, "HELM_DATA_HOME": home})
         if done.returncode != 0:
             raise AssertionError("helm %s: %s" % (" ".join(words), done.stderr.strip()))
         return done.stdout
@@ -140,13 +145,15 @@ class Bed:
         self.api.patch("/api/v1/nodes/" + node.name, {"spec": {"unschedulable": yes}})
 
     def drain(self, node, timeout_s):
-        """Evicts all pods of a node, as `kubectl drain` does, and waits until they have ended."""
+        """Evicts all pods of a node, as `kubectl drain` does, and waits until they have ended. Returns how many there were."""
         self.cordon(node)
         deadline = time.monotonic() + timeout_s
+        seen = set()
         while True:
             left = self.api.get("/api/v1/pods?fieldSelector=spec.nodeName%%3D%s" % node.name)["items"]
             if not left:
-                return
+                return len(seen)
+            seen.update(pod["metadata"]["uid"] for pod in left)
             if time.monotonic() > deadline:
                 raise AssertionError("%s still has %s" % (node.name, [pod["metadata"]["name"] for pod in left]))
             for pod in left:

@@ -172,7 +172,7 @@ class Pod(threading.Thread):
         # Conditions of others stay: of the scheduler, and of those who evict.
         others = [each for each in self.thing.get("status", {}).get("conditions", []) if each["type"] not in OURS]
         status = {"phase": self.phase(), "startTime": stamp(self.begun_s), "hostIP": network.NODES, "hostIPs": [{"ip": network.NODES}], "conditions": others + conditions,
-                  "containerStatuses": containers, "qosClass": "Burstable"}
+                  "containerStatuses": containers}
         if self.prepared:
             status.update(podIP=self.link.address, podIPs=[{"ip": self.link.address}])
         if status != self.reported:

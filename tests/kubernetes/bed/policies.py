@@ -94,7 +94,7 @@ class Rules:
 def prepare():
     """Sends all that pods send and get through the chain of policies."""
     network.run("iptables", "-w", "-N", TOP)
-    for chain in ("FORWARD", "INPUT", "OUTPUT"):
+    for chain in network.CHAINS:
         network.run("iptables", "-w", "-I", chain, "1", "-j", TOP)
 
 

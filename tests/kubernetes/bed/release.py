@@ -13,7 +13,7 @@ NAMESPACE_LABELS = {"pod-security.kubernetes.io/enforce": "restricted"}
 HELM_WAIT = "600s"
 READY_TIMEOUT_S = 600
 GREEN_TIMEOUT_S = 120
-RATE, READS = "20/s", "4/s"
+RATE, READS = "60/s", "6/s"
 NEVER = ("unknown", "skipped", "wrong", "lost", "double", "foreign")
 # Pushes that had no 2xx at first, and queries without a complete answer.
 RETRIED = ("refused", "unanswered", "unavailable")
