@@ -214,17 +214,6 @@ static enum fg_code read_bar(struct fg_json *json, int64_t numbers[BAR_NUMBERS],
     return FG_OK;
 }
 
-/* Finds where a bar belongs: *above is the last bar of the level above that was looked at, of those
- * before `end`. Both levels are in order. */
-static bool find_above(const struct flamebearer_reader *reader, const struct flamebearer_bar *bar,
-                       uint32_t *above, uint32_t end)
-{
-    while (*above < end && reader->bars[*above].end <= bar->start)
-        ++*above;
-    return *above < end && reader->bars[*above].start <= bar->start &&
-           bar->end <= reader->bars[*above].end;
-}
-
 /* Reads a level; above: the first bar of the level above, whose last one is the last so far. */
 static enum fg_code read_level(struct flamebearer_reader *reader, struct fg_json *json,
                                uint32_t above, struct fg_err *err)
@@ -246,7 +235,12 @@ static enum fg_code read_level(struct flamebearer_reader *reader, struct fg_json
             return fg_json_fail(json, "a bar whose self exceeds its total", err);
         if ((uint64_t)numbers[3] >= reader->n_locations)
             return fg_json_fail(json, "a bar has a name that is not there", err);
-        if (!find_above(reader, &bar, &above, end))
+        /* Both levels are in order, so the search for the bar above goes on where the last one
+         * ended. */
+        while (above < end && reader->bars[above].end <= bar.start)
+            above++;
+        if (above >= end || reader->bars[above].start > bar.start ||
+            bar.end > reader->bars[above].end)
             return fg_json_fail(json, "a bar is not below one of the level above", err);
         bar.above = above;
         bar.location = reader->locations[numbers[3]];

@@ -11,14 +11,6 @@ struct folded_reader {
     uint32_t group;
 };
 
-static size_t last_blank(struct fg_slice line)
-{
-    /* The last one, since names of frames may have blanks. */
-    const uint8_t *hit = line.len == 0 ? NULL : memrchr(line.ptr, ' ', line.len);
-
-    return hit == NULL ? SIZE_MAX : (size_t)(hit - line.ptr);
-}
-
 /* Counts the frames. A ';' ends a frame, and so does the end of the text unless the frame is
  * empty: "a;b" and "a;b;" are the same. */
 static uint32_t count_frames(struct fg_slice stack)
@@ -69,7 +61,9 @@ static enum fg_code read_line(struct folded_reader *reader, struct fg_arena *are
     uint32_t stack = 0;
 
     if (reader->request->format == FG_TEXT_FOLDED) {
-        size_t blank = last_blank(line);
+        /* The last one, since names of frames may have blanks. */
+        const uint8_t *hit = line.len == 0 ? NULL : memrchr(line.ptr, ' ', line.len);
+        size_t blank = hit == NULL ? SIZE_MAX : (size_t)(hit - line.ptr);
         struct fg_slice text;
 
         /* Lines without a count are skipped, as Pyroscope's own parser does. */

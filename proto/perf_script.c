@@ -37,21 +37,14 @@ static bool is_blank(uint8_t c)
     return c == ' ' || c == '\t';
 }
 
-static size_t blank_at(struct fg_slice text)
-{
-    size_t i = 0;
-
-    while (i < text.len && !is_blank(byte_at(text, i)))
-        i++;
-    return i;
-}
-
 /* Takes the first word off a text. */
 static struct fg_slice next_word(struct fg_slice *text)
 {
     struct fg_slice rest = fg_trim(*text);
-    size_t end = blank_at(rest);
+    size_t end = 0;
 
+    while (end < rest.len && !is_blank(byte_at(rest, end)))
+        end++;
     *text = fg_slice_sub(rest, end, rest.len);
     return fg_slice_sub(rest, 0, end);
 }

@@ -468,19 +468,6 @@ struct event {
     enum fg_json_token frame_token;
 };
 
-static enum fg_code read_event_type(struct speedscope_reader *reader, struct fg_json *json,
-                                    struct event *event, bool *has_type, struct fg_err *err)
-{
-    struct fg_slice text = FG_LIT("");
-
-    if (read_text(reader, json, fg_json_next(json), "an event's type is not a string", &text,
-                  err) != FG_OK)
-        return err->code;
-    event->opens = fg_slice_is(text, "O");
-    *has_type = event->opens || fg_slice_is(text, "C");
-    return *has_type ? FG_OK : fg_json_fail(json, "an event is neither O nor C", err);
-}
-
 static enum fg_code read_event(struct speedscope_reader *reader, struct fg_json *json,
                                struct event *event, struct fg_err *err)
 {
@@ -493,8 +480,15 @@ static enum fg_code read_event(struct speedscope_reader *reader, struct fg_json 
         if (key.ptr == NULL)
             return too_large(err);
         if (fg_slice_is(key, "type")) {
-            if (read_event_type(reader, json, event, &has_type, err) != FG_OK)
+            struct fg_slice text = FG_LIT("");
+
+            if (read_text(reader, json, fg_json_next(json), "an event's type is not a string",
+                          &text, err) != FG_OK)
                 return err->code;
+            event->opens = fg_slice_is(text, "O");
+            has_type = event->opens || fg_slice_is(text, "C");
+            if (!has_type)
+                return fg_json_fail(json, "an event is neither O nor C", err);
         } else if (fg_slice_is(key, "at")) {
             if (fg_json_next(json) != FG_JSON_NUMBER)
                 return fg_json_fail(json, "an event's time is not a number", err);

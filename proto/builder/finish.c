@@ -159,17 +159,6 @@ enum fg_code fg_labels_settle(struct fg_labels *labels, struct fg_upload_rules *
     return fg_labels_check(labels, limits, err);
 }
 
-/* Computes the labels with which a group's profile is stored. *ret_kept false: a rule drops it. */
-static enum fg_code settle_labels(struct fg_builder *builder, const struct fg_upload *upload,
-                                  struct fg_builder_group *group, bool *ret_kept,
-                                  struct fg_err *err)
-{
-    return join_labels(builder, upload, group, err) == FG_OK
-               ? fg_labels_settle(&group->joined, upload->rules, &upload->limits, builder->arena,
-                                  ret_kept, err)
-               : err->code;
-}
-
 /* Finds the first group with the same labels; the group itself if it is the first. */
 static enum fg_code find_equal(struct fg_builder *builder, struct fg_map *joined, uint32_t number,
                                struct fg_err *err)
@@ -200,7 +189,9 @@ static enum fg_code settle_groups(struct fg_builder *builder, const struct fg_up
 
         if (group->n_rows == 0)
             continue;
-        if (settle_labels(builder, upload, group, &kept, err) != FG_OK)
+        if (join_labels(builder, upload, group, err) != FG_OK ||
+            fg_labels_settle(&group->joined, upload->rules, &upload->limits, builder->arena, &kept,
+                             err) != FG_OK)
             return err->code;
         if (!kept) {
             group->into = NO_GROUP;

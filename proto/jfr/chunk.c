@@ -122,15 +122,6 @@ static enum fg_code read_metadata(struct fg_jfr_chunk *chunk, uint32_t at, struc
 
 /* ---- constants ---- */
 
-static void bind_pool(struct fg_jfr_chunk *chunk, enum fg_jfr_pool_name name, uint32_t class)
-{
-    chunk->pools[name].class = class;
-    chunk->metadata.classes[class].pool = (uint8_t)name;
-    for (size_t i = 0; i < FG_COUNT(known[name].fields) && known[name].fields[i].name != NULL; i++)
-        fg_jfr_class_bind(&chunk->metadata, class, known[name].fields[i].name,
-                          known[name].fields[i].want, known[name].fields[i].slot);
-}
-
 /* Binds the fields of frames. Frames without a method have nothing to show and might take no
  * bytes, so that a count of them is not bounded by the input. A class that has slots of its own
  * already cannot be read as frames: a position would be taken for something else. */
@@ -160,8 +151,14 @@ static void bind_pools(struct fg_jfr_chunk *chunk)
     for (uint32_t number = 0; number < chunk->metadata.n_classes; number++)
         for (unsigned name = JFR_POOL_NONE + 1; name < JFR_POOLS; name++)
             if (chunk->pools[name].class == FG_IDS_NONE &&
-                fg_slice_is(fg_jfr_class_name(&chunk->metadata, number), known[name].class))
-                bind_pool(chunk, name, number);
+                fg_slice_is(fg_jfr_class_name(&chunk->metadata, number), known[name].class)) {
+                chunk->pools[name].class = number;
+                chunk->metadata.classes[number].pool = (uint8_t)name;
+                for (size_t i = 0;
+                     i < FG_COUNT(known[name].fields) && known[name].fields[i].name != NULL; i++)
+                    fg_jfr_class_bind(&chunk->metadata, number, known[name].fields[i].name,
+                                      known[name].fields[i].want, known[name].fields[i].slot);
+            }
     bind_frames(chunk);
 }
 

@@ -98,18 +98,6 @@ static void bind_event(struct jfr_decoder *decoder, uint32_t class, uint8_t numb
     }
 }
 
-static void bind_events(struct jfr_decoder *decoder)
-{
-    struct fg_jfr_metadata *metadata = &decoder->chunk.metadata;
-
-    decoder->has_settings = false;
-    for (uint32_t number = 0; number < metadata->n_classes; number++)
-        /* Ten names for some hundred classes of a chunk; events then only look at the number. */
-        for (size_t i = EVENT_NONE + 1; i < FG_COUNT(event_classes); i++)
-            if (fg_slice_is(fg_jfr_class_name(metadata, number), event_classes[i].name))
-                bind_event(decoder, number, (uint8_t)i);
-}
-
 static enum fg_code read_states(struct jfr_decoder *decoder, struct fg_err *err)
 {
     uint32_t count = decoder->chunk.pools[JFR_STATES].ids.count;
@@ -131,13 +119,6 @@ static enum fg_code read_states(struct jfr_decoder *decoder, struct fg_err *err)
                                                                    : STATE_OTHER;
     }
     return FG_OK;
-}
-
-static unsigned state_of(const struct jfr_decoder *decoder, uint64_t id)
-{
-    uint32_t number = fg_jfr_constant(&decoder->chunk, JFR_STATES, id);
-
-    return number == FG_IDS_NONE ? 0 : decoder->states[number];
 }
 
 /* ---- settings ---- */
@@ -205,8 +186,8 @@ static enum fg_code take_timed(struct jfr_decoder *decoder, enum event event, un
     return is_wall ? add_timed(decoder, JFR_WALL, sample, periods, err) : FG_OK;
 }
 
-static enum fg_code take_event(struct jfr_decoder *decoder, struct fg_jfr_event *event,
-                               struct fg_err *err)
+static enum fg_code decode_event(struct jfr_decoder *decoder, struct fg_jfr_event *event,
+                                 struct fg_err *err)
 {
     const struct fg_jfr_class *class = &decoder->chunk.metadata.classes[event->class];
     const struct event_class *what = &event_classes[class->event];
@@ -232,7 +213,10 @@ static enum fg_code take_event(struct jfr_decoder *decoder, struct fg_jfr_event 
     };
     if (what->event == EVENT_COUNTED)
         return fg_jfr_profiles_add(&decoder->profiles, what->kind, &sample, err);
-    return take_timed(decoder, what->event, state_of(decoder, values[SLOT_STATE]),
+
+    uint32_t number = fg_jfr_constant(&decoder->chunk, JFR_STATES, values[SLOT_STATE]);
+
+    return take_timed(decoder, what->event, number == FG_IDS_NONE ? 0 : decoder->states[number],
                       has_amount ? (int64_t)values[SLOT_AMOUNT] : 1, &sample, err);
 }
 
@@ -257,33 +241,31 @@ static enum fg_code find_setting(struct jfr_decoder *decoder, struct fg_err *err
     return FG_OK;
 }
 
-static enum fg_code take_chunk(struct jfr_decoder *decoder, struct fg_err *err)
+static enum fg_code decode_chunk(struct jfr_decoder *decoder, struct fg_err *err)
 {
     uint32_t position = JFR_FIRST_EVENT;
     struct fg_jfr_event event;
     enum fg_code code;
 
     fg_jfr_profiles_next_chunk(&decoder->profiles);
-    bind_events(decoder);
+
+    struct fg_jfr_metadata *metadata = &decoder->chunk.metadata;
+
+    decoder->has_settings = false;
+    for (uint32_t number = 0; number < metadata->n_classes; number++)
+        /* Ten names for some hundred classes of a chunk; events then only look at the number. */
+        for (size_t i = EVENT_NONE + 1; i < FG_COUNT(event_classes); i++)
+            if (fg_slice_is(fg_jfr_class_name(metadata, number), event_classes[i].name))
+                bind_event(decoder, number, (uint8_t)i);
     code = read_states(decoder, err);
     if (code == FG_OK)
         code = find_setting(decoder, err);
     while (code == FG_OK && fg_jfr_event_next(&decoder->chunk, &position, &event))
-        if (event.class != FG_IDS_NONE && take_event(decoder, &event, err) != FG_OK)
+        if (event.class != FG_IDS_NONE && decode_event(decoder, &event, err) != FG_OK)
             code = fg_wrap(err, "event at byte %u", event.at);
     return code == FG_OK
                ? FG_OK
                : fg_wrap(err, "chunk at byte %llu", (unsigned long long)decoder->chunk.offset);
-}
-
-static enum fg_code take_all(struct jfr_decoder *decoder, struct fg_slice in, struct fg_err *err)
-{
-    /* A recording is a sequence of chunks, each with its own metadata and constants. */
-    while (in.len > 0)
-        if (fg_jfr_chunk_next(&decoder->chunk, &in, err) != FG_OK ||
-            take_chunk(decoder, err) != FG_OK)
-            return fg_wrap(err, "jfr");
-    return FG_OK;
 }
 
 enum fg_code fg_jfr_decode(struct fg_slice in, const struct fg_jfr_request *request,
@@ -299,8 +281,11 @@ enum fg_code fg_jfr_decode(struct fg_slice in, const struct fg_jfr_request *requ
     fg_buf_init(&decoder.text, SIZE_MAX);
     fg_jfr_chunk_init(&decoder.chunk, arena, in.len);
     code = fg_jfr_profiles_init(&decoder.profiles, request, &decoder.chunk, arena, counts, err);
-    if (code == FG_OK)
-        code = take_all(&decoder, in, err);
+    /* A recording is a sequence of chunks, each with its own metadata and constants. */
+    while (code == FG_OK && in.len > 0)
+        if (fg_jfr_chunk_next(&decoder.chunk, &in, err) != FG_OK ||
+            decode_chunk(&decoder, err) != FG_OK)
+            code = fg_wrap(err, "jfr");
     if (code == FG_OK)
         code = fg_jfr_profiles_finish(&decoder.profiles, decoder.setting, decoder.period_ns, sink,
                                       arg, err);

@@ -239,16 +239,6 @@ static enum fg_jfr_how how_of(struct fg_slice name, bool fixed)
     return JFR_COMPOSITE;
 }
 
-static void resolve_field(struct fg_jfr_metadata *metadata, struct fg_jfr_field *field, bool fixed)
-{
-    field->class = fg_ids_find(&metadata->class_ids, field->class_id);
-    if (field->constant)
-        field->how = fixed ? JFR_BE64 : JFR_VARINT;
-    else
-        field->how =
-            field->class == FG_IDS_NONE ? JFR_UNKNOWN : metadata->classes[field->class].how;
-}
-
 static bool is_plain(const struct fg_jfr_metadata *metadata, const struct fg_jfr_class *class)
 {
     for (uint32_t i = 0; i < class->n_fields; i++) {
@@ -258,18 +248,6 @@ static bool is_plain(const struct fg_jfr_metadata *metadata, const struct fg_jfr
             return false;
     }
     return class->how == JFR_COMPOSITE;
-}
-
-/* Three passes, since each needs the result of the one before for all classes. */
-static void resolve(struct fg_jfr_metadata *metadata, bool fixed)
-{
-    for (uint32_t i = 0; i < metadata->n_classes; i++)
-        metadata->classes[i].how = how_of(fg_jfr_class_name(metadata, i), fixed);
-    /* After all classes are known: a field may be of a class that comes later, or of its own. */
-    for (uint32_t i = 0; i < metadata->n_fields; i++)
-        resolve_field(metadata, &metadata->fields[i], fixed);
-    for (uint32_t i = 0; i < metadata->n_classes; i++)
-        metadata->classes[i].plain = is_plain(metadata, &metadata->classes[i]);
 }
 
 enum fg_code fg_jfr_metadata_read(struct fg_jfr_metadata *metadata, struct fg_jfr_cur *cur,
@@ -291,7 +269,22 @@ enum fg_code fg_jfr_metadata_read(struct fg_jfr_metadata *metadata, struct fg_jf
                        metadata->n_classes);
     if (!fg_ids_ready(&metadata->class_ids, metadata->arena))
         return too_large(err);
-    resolve(metadata, cur->fixed);
+    /* Three passes, since each needs the result of the one before for all classes. */
+    for (uint32_t i = 0; i < metadata->n_classes; i++)
+        metadata->classes[i].how = how_of(fg_jfr_class_name(metadata, i), cur->fixed);
+    /* After all classes are known: a field may be of a class that comes later, or of its own. */
+    for (uint32_t i = 0; i < metadata->n_fields; i++) {
+        struct fg_jfr_field *field = &metadata->fields[i];
+
+        field->class = fg_ids_find(&metadata->class_ids, field->class_id);
+        if (field->constant)
+            field->how = cur->fixed ? JFR_BE64 : JFR_VARINT;
+        else
+            field->how =
+                field->class == FG_IDS_NONE ? JFR_UNKNOWN : metadata->classes[field->class].how;
+    }
+    for (uint32_t i = 0; i < metadata->n_classes; i++)
+        metadata->classes[i].plain = is_plain(metadata, &metadata->classes[i]);
     return FG_OK;
 }
 

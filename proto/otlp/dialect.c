@@ -219,17 +219,6 @@ static const struct dialect_place *find_sign(const struct evidence *evidence,
     return NULL;
 }
 
-static enum fg_code contradiction(const struct dialect_place *older,
-                                  const struct dialect_place *newest, struct fg_err *err)
-{
-    return fg_fail(
-        err, FG_E_DECODE,
-        "resource %u, scope %u, profile %u, sample %u is of OTLP 1.8 or 1.9, but "
-        "resource %u, scope %u, profile %u, sample %u of 1.10: a request has one version",
-        older->resource, older->scope, older->profile, older->sample, newest->resource,
-        newest->scope, newest->profile, newest->sample);
-}
-
 static enum fg_code judge(const struct evidence *evidence, enum fg_otlp_version *ret_version,
                           struct fg_err *err)
 {
@@ -241,7 +230,12 @@ static enum fg_code judge(const struct evidence *evidence, enum fg_otlp_version 
     bool is_older = older != NULL;
 
     if (older != NULL && newest != NULL)
-        return contradiction(older, newest, err);
+        return fg_fail(
+            err, FG_E_DECODE,
+            "resource %u, scope %u, profile %u, sample %u is of OTLP 1.8 or 1.9, but "
+            "resource %u, scope %u, profile %u, sample %u of 1.10: a request has one version",
+            older->resource, older->scope, older->profile, older->sample, newest->resource,
+            newest->scope, newest->profile, newest->sample);
     if (older == NULL && newest == NULL)
         is_older = evidence->id_in_8 || (evidence->beside_timestamps && !evidence->counts_differ);
     if (!is_older)

@@ -159,16 +159,6 @@ static enum fg_code make_uses(struct fg_otlp_dict *dict, uint32_t field, uint32_
     return FG_OK;
 }
 
-/* Only of tables whose entries are translated into a batch; the others are read in place. */
-static enum fg_code make_all_uses(struct fg_otlp_dict *dict, struct fg_err *err)
-{
-    if (make_uses(dict, OTLP_DICTIONARY_MAPPINGS, OTLP_FORMS, err) != FG_OK ||
-        make_uses(dict, OTLP_DICTIONARY_LOCATIONS, 1, err) != FG_OK ||
-        make_uses(dict, OTLP_DICTIONARY_FUNCTIONS, 1, err) != FG_OK)
-        return err->code;
-    return make_uses(dict, OTLP_DICTIONARY_STACKS, 1, err);
-}
-
 /* ---- texts and attributes ---- */
 
 /* Returns a string. ptr NULL: the index is out of bounds. */
@@ -298,19 +288,6 @@ static enum fg_code any_text(struct fg_otlp_dict *dict, struct fg_slice in,
     return FG_OK;
 }
 
-/* Checks lengths here and not only with the label sets: very many attributes may share one long
- * text, and labels are sorted and compared before. */
-static void check_lengths(const struct fg_otlp_dict *dict, struct fg_otlp_attribute *attribute)
-{
-    uint32_t name_max = dict->limits->label_name_max_bytes;
-    uint32_t value_max = dict->limits->label_value_max_bytes;
-
-    if (name_max != 0 && attribute->label.name.len > name_max)
-        attribute->fault = "label name too long";
-    else if (value_max != 0 && attribute->label.value.len > value_max)
-        attribute->fault = "label value too long";
-}
-
 /* Reads a KeyValue, or a KeyValueAndUnit, whose field 3 is an index as well, but not that of the
  * key. */
 static enum fg_code read_attribute(struct fg_otlp_dict *dict, struct fg_slice in,
@@ -340,7 +317,16 @@ static enum fg_code read_attribute(struct fg_otlp_dict *dict, struct fg_slice in
         attribute.fault = "it cannot be read";
     if (any_text(dict, value, &attribute.label.value, &attribute.fault, err) != FG_OK)
         return err->code;
-    check_lengths(dict, &attribute);
+
+    /* Here and not only with the label sets: very many attributes may share one long text, and
+     * labels are sorted and compared before. */
+    uint32_t name_max = dict->limits->label_name_max_bytes;
+    uint32_t value_max = dict->limits->label_value_max_bytes;
+
+    if (name_max != 0 && attribute.label.name.len > name_max)
+        attribute.fault = "label name too long";
+    else if (value_max != 0 && attribute.label.value.len > value_max)
+        attribute.fault = "label value too long";
     *ret_attribute = attribute;
     return FG_OK;
 }
@@ -470,7 +456,12 @@ enum fg_code fg_otlp_dict_open(struct fg_otlp_dict *dict, struct fg_slice reques
         dict->tables[field].count = FG_MAX(dict->tables[field].count, 1);
     if (read_attributes(dict, err) != FG_OK)
         return err->code;
-    return make_all_uses(dict, err);
+    /* Only tables whose entries are translated into a batch; the others are read in place. */
+    if (make_uses(dict, OTLP_DICTIONARY_MAPPINGS, OTLP_FORMS, err) != FG_OK ||
+        make_uses(dict, OTLP_DICTIONARY_LOCATIONS, 1, err) != FG_OK ||
+        make_uses(dict, OTLP_DICTIONARY_FUNCTIONS, 1, err) != FG_OK)
+        return err->code;
+    return make_uses(dict, OTLP_DICTIONARY_STACKS, 1, err);
 }
 
 void fg_otlp_dict_start(struct fg_otlp_dict *dict, struct fg_batch *batch)
@@ -651,23 +642,6 @@ static enum fg_code read_mapping(struct fg_otlp_dict *dict, uint64_t index, stru
     return FG_OK;
 }
 
-static void set_form(struct fg_batch_mapping *mapping, enum form form)
-{
-    /* Frames without names are shown by these addresses. */
-    if (form == FORM_ADDRESSES)
-        return;
-    mapping->start = mapping->limit = mapping->offset = 0;
-    mapping->flags = FG_MAPPING_FUNCTIONS;
-    if (form == FORM_ALL_NAMES)
-        mapping->flags |= FG_MAPPING_FILENAMES | FG_MAPPING_LINES;
-}
-
-static bool is_empty(const struct fg_batch_mapping *mapping)
-{
-    return (mapping->start | mapping->limit | mapping->offset) == 0 &&
-           mapping->filename.len + mapping->build_id.len == 0;
-}
-
 /* Gives the number of the mapping in the batch, or FG_NO_MAPPING for one that says nothing. */
 static enum fg_code use_mapping(struct fg_otlp_dict *dict, uint64_t index, enum form form,
                                 uint32_t *ret_number, struct fg_err *err)
@@ -683,8 +657,15 @@ static enum fg_code use_mapping(struct fg_otlp_dict *dict, uint64_t index, enum 
         if (read_mapping(dict, index, in, &mapping, err) != FG_OK)
             return err->code;
         use->number = FG_NO_MAPPING;
-        set_form(&mapping, form);
-        if (!is_empty(&mapping)) {
+        /* Frames without names are shown by these addresses. */
+        if (form != FORM_ADDRESSES) {
+            mapping.start = mapping.limit = mapping.offset = 0;
+            mapping.flags = FG_MAPPING_FUNCTIONS;
+            if (form == FORM_ALL_NAMES)
+                mapping.flags |= FG_MAPPING_FILENAMES | FG_MAPPING_LINES;
+        }
+        if ((mapping.start | mapping.limit | mapping.offset) != 0 ||
+            mapping.filename.len + mapping.build_id.len != 0) {
             if (!fg_arena_grow(dict->arena, &batch->mappings, batch->n_mappings, 1,
                                &dict->cap_mappings, sizeof mapping))
                 return too_large(err);

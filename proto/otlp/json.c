@@ -217,15 +217,6 @@ static enum fg_code wrong_value(struct writer *writer, const struct otlp_json_fi
     return fail(writer, what);
 }
 
-/* Protobuf would join both, other readers of JSON take either: which one was meant nobody knows. */
-static enum fg_code seen_twice(struct writer *writer, const struct otlp_json_field *field)
-{
-    char what[128];
-
-    (void)snprintf(what, sizeof what, "key \"%s\" is there twice", field->camel);
-    return fail(writer, what);
-}
-
 static size_t open_length(struct fg_buf *out)
 {
     static const uint8_t room[LENGTH_BYTES];
@@ -287,28 +278,6 @@ static enum fg_code put_id(struct writer *writer, const struct otlp_json_field *
     return FG_OK;
 }
 
-static enum fg_code put_text(struct writer *writer, const struct otlp_json_field *field)
-{
-    struct fg_slice text = fg_json_text(&writer->json, writer->arena);
-
-    if (text.ptr == NULL)
-        return fg_fail(writer->err, FG_E_TOO_LARGE, "no memory left for decoding");
-    if (field->kind == ID)
-        return put_id(writer, field, text);
-    fg_buf_lenbytes(writer->out, text);
-    return FG_OK;
-}
-
-static enum fg_code open_message(struct writer *writer, const struct otlp_json_message *message)
-{
-    /* Fields of messages nest, and AnyValue nests in itself without an end. */
-    if (writer->depth == LEVELS_MAX)
-        return fail(writer, "messages are nested too deep");
-    writer->levels[writer->depth++] =
-        (struct otlp_json_level){.message = message, .length_at = open_length(writer->out)};
-    return FG_OK;
-}
-
 /* One value of a field; token: its first. */
 static enum fg_code put_value(struct writer *writer, const struct otlp_json_field *field,
                               enum fg_json_token token)
@@ -321,15 +290,31 @@ static enum fg_code put_value(struct writer *writer, const struct otlp_json_fiel
 
     if (!field->repeated || !is_number(field)) /* a list of numbers is one value */
         fg_buf_varint(writer->out, FG_PB_TAG(field->number, wire_types[field->kind]));
-    if (field->kind == MESSAGE)
-        return token == FG_JSON_OBJECT ? open_message(writer, field->message)
-                                       : wrong_value(writer, field, "an object");
+    if (field->kind == MESSAGE) {
+        if (token != FG_JSON_OBJECT)
+            return wrong_value(writer, field, "an object");
+        /* Fields of messages nest, and AnyValue nests in itself without an end. */
+        if (writer->depth == LEVELS_MAX)
+            return fail(writer, "messages are nested too deep");
+        writer->levels[writer->depth++] = (struct otlp_json_level){
+            .message = field->message, .length_at = open_length(writer->out)};
+        return FG_OK;
+    }
     if (is_number(field))
         return token == FG_JSON_NUMBER || token == FG_JSON_STRING
                    ? put_number(writer, field)
                    : wrong_value(writer, field, "an integer");
-    return token == FG_JSON_STRING ? put_text(writer, field)
-                                   : wrong_value(writer, field, "a string");
+
+    if (token != FG_JSON_STRING)
+        return wrong_value(writer, field, "a string");
+    struct fg_slice text = fg_json_text(&writer->json, writer->arena);
+
+    if (text.ptr == NULL)
+        return fg_fail(writer->err, FG_E_TOO_LARGE, "no memory left for decoding");
+    if (field->kind == ID)
+        return put_id(writer, field, text);
+    fg_buf_lenbytes(writer->out, text);
+    return FG_OK;
 }
 
 static enum fg_code open_list(struct writer *writer, const struct otlp_json_field *field,
@@ -344,18 +329,6 @@ static enum fg_code open_list(struct writer *writer, const struct otlp_json_fiel
         fg_buf_varint(writer->out, FG_PB_TAG(field->number, FG_PB_LEN));
         level->list_length_at = open_length(writer->out);
     }
-    return FG_OK;
-}
-
-static enum fg_code on_element(struct writer *writer, enum fg_json_token token)
-{
-    struct otlp_json_level *level = &writer->levels[writer->depth - 1];
-
-    if (token != FG_JSON_ARRAY_END)
-        return put_value(writer, level->list, token);
-    if (is_number(level->list))
-        close_length(writer->out, level->list_length_at);
-    level->list = NULL;
     return FG_OK;
 }
 
@@ -384,8 +357,14 @@ static enum fg_code on_key(struct writer *writer)
         return FG_OK;
     }
     uint32_t bit = UINT32_C(1) << (field - level->message->fields);
-    if ((level->seen & bit) != 0)
-        return seen_twice(writer, field);
+    if ((level->seen & bit) != 0) {
+        /* Protobuf would join both, other readers of JSON take either: which one was meant nobody
+         * knows. */
+        char what[128];
+
+        (void)snprintf(what, sizeof what, "key \"%s\" is there twice", field->camel);
+        return fail(writer, what);
+    }
     level->seen |= bit;
     enum fg_json_token token = fg_json_next(&writer->json);
     writer->any_old |= field->camel == old_samples || field->camel == old_lines;
@@ -395,15 +374,21 @@ static enum fg_code on_key(struct writer *writer)
 }
 
 /* One token, or a key with its value's first. */
-static enum fg_code step(struct writer *writer)
+static enum fg_code convert_token(struct writer *writer)
 {
-    const struct otlp_json_level *level = &writer->levels[writer->depth - 1];
+    struct otlp_json_level *level = &writer->levels[writer->depth - 1];
     enum fg_json_token token = fg_json_next(&writer->json);
 
     if (token == FG_JSON_BAD)
         return fail(writer, "");
-    if (level->list != NULL)
-        return on_element(writer, token);
+    if (level->list != NULL) {
+        if (token != FG_JSON_ARRAY_END)
+            return put_value(writer, level->list, token);
+        if (is_number(level->list))
+            close_length(writer->out, level->list_length_at);
+        level->list = NULL;
+        return FG_OK;
+    }
     if (token == FG_JSON_KEY)
         return on_key(writer);
     /* The end of a message. The request itself, at depth 0, has no length in front. */
@@ -424,7 +409,7 @@ enum fg_code fg_otlp_json(struct fg_slice in, struct fg_arena *arena, struct fg_
         return fail(&writer, "not a JSON object");
     writer.levels[writer.depth++].message = &request;
     while (writer.depth > 0) {
-        if (step(&writer) != FG_OK)
+        if (convert_token(&writer) != FG_OK)
             return err->code;
         if (out->full)
             return fg_fail(err, FG_E_TOO_LARGE, "JSON needs more memory than decoding may use");

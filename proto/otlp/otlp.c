@@ -194,21 +194,16 @@ static enum fg_code read_sample(struct otlp_decoder *decoder, struct fg_slice in
     return FG_OK;
 }
 
-/* True if the sample has the labels of the one before. Then they are the same entries of the
- * dictionary, so comparing the bytes is enough. */
-static bool same_group(const struct otlp_decoder *decoder)
-{
-    return decoder->has_group && decoder->n_labels == decoder->n_group_labels &&
-           (decoder->n_labels == 0 || memcmp(decoder->labels, decoder->group_labels,
-                                             decoder->n_labels * sizeof *decoder->labels) == 0);
-}
-
 static enum fg_code find_group(struct otlp_decoder *decoder, struct fg_builder *builder,
                                struct fg_err *err)
 {
     struct fg_labels labels = {decoder->labels, decoder->n_labels};
 
-    if (same_group(decoder))
+    /* A sample with the labels of the one before has the same entries of the dictionary, so
+     * comparing the bytes is enough. */
+    if (decoder->has_group && decoder->n_labels == decoder->n_group_labels &&
+        (decoder->n_labels == 0 || memcmp(decoder->labels, decoder->group_labels,
+                                          decoder->n_labels * sizeof *decoder->labels) == 0))
         return FG_OK;
     if (!fg_arena_grow(decoder->arena, &decoder->group_labels, 0, decoder->n_labels,
                        &decoder->cap_group_labels, sizeof *decoder->group_labels))
@@ -239,12 +234,6 @@ static enum fg_code keep_sample(struct otlp_decoder *decoder, struct fg_builder 
 }
 
 /* ---- samples of one service ---- */
-
-static struct fg_slice service_of(const struct otlp_decoder *decoder, const struct sample_ref *ref)
-{
-    return ref->service == OTLP_NO_SERVICE ? decoder->service
-                                           : decoder->dict.services[ref->service];
-}
 
 /* By number last: samples of a service stay in their order, so the same request always gives the
  * same batch. */
@@ -414,7 +403,9 @@ static enum fg_code build_batch(struct otlp_decoder *decoder, struct span span,
                                 struct fg_batch *batch, struct fg_err *err)
 {
     struct fg_upload upload = decoder->request->upload;
-    struct fg_slice service = service_of(decoder, &decoder->samples[span.from]);
+    struct fg_slice service = decoder->samples[span.from].service == OTLP_NO_SERVICE
+                                  ? decoder->service
+                                  : decoder->dict.services[decoder->samples[span.from].service];
     struct fg_builder *builder;
 
     upload.time_ns = decoder->profile.time_ns;
@@ -434,27 +425,20 @@ static enum fg_code build_batch(struct otlp_decoder *decoder, struct span span,
     return fg_builder_finish(builder, &upload, decoder->profile.period, err);
 }
 
-/* Returns the share of the profile's own bytes in those of all profiles, by which bytes that are
- * common to all (the dictionary) are divided. A profile of several services is divided by
- * samples. */
-static struct fg_batch_share share_of(const struct otlp_decoder *decoder, struct span span)
-{
-    uint64_t size = decoder->profile_size, n = FG_MAX(decoder->n_samples, 1);
-
-    return (struct fg_batch_share){decoder->profile_from + fg_usage_share(size, 0, span.from, n),
-                                   decoder->profile_from + fg_usage_share(size, 0, span.to, n),
-                                   decoder->profile_bytes};
-}
-
 /* Decodes a batch. Its memory is released with it. */
 static enum fg_code decode_batch(struct otlp_decoder *decoder, struct span span, struct fg_err *err)
 {
     struct fg_arena_mark mark = fg_arena_mark(decoder->arena);
+    /* Bytes that are common to all profiles (the dictionary) are divided by the share of the own
+     * bytes in those of all profiles, and those of a profile of several services by samples. */
+    uint64_t size = decoder->profile_size, n = FG_MAX(decoder->n_samples, 1);
     struct fg_batch batch = {
         .types = &decoder->profile.type,
         .n_types = 1,
         .period_type = decoder->profile.period_type,
-        .share = share_of(decoder, span),
+        .share = {decoder->profile_from + fg_usage_share(size, 0, span.from, n),
+                  decoder->profile_from + fg_usage_share(size, 0, span.to, n),
+                  decoder->profile_bytes},
     };
     enum fg_code code;
 

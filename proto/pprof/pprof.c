@@ -485,15 +485,6 @@ static enum fg_code use_unnamed(struct pprof_reader *reader, uint32_t *mapping, 
     return FG_OK;
 }
 
-static void forget_addresses(struct fg_batch *batch)
-{
-    /* After all locations are read: until then a location without a name may still need its
-     * mapping's addresses. */
-    for (uint32_t i = 0; i < batch->n_mappings; i++)
-        if ((batch->mappings[i].flags & FG_MAPPING_FUNCTIONS) != 0)
-            batch->mappings[i].start = batch->mappings[i].limit = batch->mappings[i].offset = 0;
-}
-
 /* ---- locations ---- */
 
 /* *lost: the function is not there; else it is left alone. */
@@ -609,7 +600,11 @@ static enum fg_code read_locations(struct pprof_reader *reader, struct fg_err *e
     for (uint32_t i = 0; i < count; i++)
         if (read_location(reader, i, err) != FG_OK)
             return err->code;
-    forget_addresses(batch);
+    /* After all locations are read: until then a location without a name may still need its
+     * mapping's addresses. */
+    for (uint32_t i = 0; i < batch->n_mappings; i++)
+        if ((batch->mappings[i].flags & FG_MAPPING_FUNCTIONS) != 0)
+            batch->mappings[i].start = batch->mappings[i].limit = batch->mappings[i].offset = 0;
     return fg_ids_ready(&reader->locations, reader->arena) ? FG_OK : too_large(err);
 }
 
@@ -734,17 +729,6 @@ static enum fg_code find_group(struct pprof_reader *reader, struct fg_labels *la
     return fg_builder_group(reader->builder, labels, ret_group, err);
 }
 
-static enum fg_code take_stack(struct pprof_reader *reader, struct fg_go_stack stack,
-                               struct fg_err *err)
-{
-    if (!fg_arena_grow(reader->arena, &reader->stack, 0, stack.depth, &reader->cap_stack,
-                       sizeof *reader->stack))
-        return too_large(err);
-    memcpy(reader->stack, stack.locations, stack.depth * sizeof *reader->stack);
-    reader->depth = stack.depth;
-    return FG_OK;
-}
-
 /* stack: its locations, if they were read before; depth 0: they were not, or there are none. */
 static enum fg_code read_sample(struct pprof_reader *reader, struct fg_slice in,
                                 struct fg_go_stack stack, uint32_t *ret_n_values,
@@ -754,8 +738,13 @@ static enum fg_code read_sample(struct pprof_reader *reader, struct fg_slice in,
 
     *ret_n_values = 0;
     reader->depth = 0;
-    if (stack.depth > 0 && take_stack(reader, stack, err) != FG_OK)
-        return err->code;
+    if (stack.depth > 0) {
+        if (!fg_arena_grow(reader->arena, &reader->stack, 0, stack.depth, &reader->cap_stack,
+                           sizeof *reader->stack))
+            return too_large(err);
+        memcpy(reader->stack, stack.locations, stack.depth * sizeof *reader->stack);
+        reader->depth = stack.depth;
+    }
     reader->n_labels = 0;
     reader->lost = false;
     while (fg_cur_more(&cur)) {
