@@ -150,12 +150,6 @@ static double score_of(const struct ways *ways)
     return ways->entropy;
 }
 
-/* Cumulated values are up to 2^63, and scores some times as much. */
-static int64_t to_int64(double score)
-{
-    return score >= 0x1p63 ? INT64_MAX : (int64_t)score;
-}
-
 static void score_functions(const struct graph_making *making, int64_t *scores)
 {
     uint32_t n = making->functions.n_names;
@@ -179,9 +173,11 @@ static void score_functions(const struct graph_making *making, int64_t *scores)
     }
     for (uint32_t f = 0; f < n; f++) {
         add_share(&out[f], making->flat[f]);
-        scores[f] =
-            fg_value_add(to_int64((score_of(&in[f]) + score_of(&out[f])) * (double)making->cum[f]),
-                         making->flat[f]);
+
+        /* Cumulated values are up to 2^63, and scores some times as much. */
+        double score = (score_of(&in[f]) + score_of(&out[f])) * (double)making->cum[f];
+
+        scores[f] = fg_value_add(score >= 0x1p63 ? INT64_MAX : (int64_t)score, making->flat[f]);
     }
     free(in);
     free(out);
@@ -329,16 +325,7 @@ static void remove_redundant(struct fg_call_graph *graph)
     free(in.edges);
 }
 
-/* Leaves out all but the first functions, and sums the edges again. */
-static void keep_first(struct graph_making *making, uint32_t max_nodes)
-{
-    for (uint32_t i = max_nodes; i < making->n_order; i++)
-        making->kept[making->order[i]] = false;
-    sum_edges(making);
-    sort_functions(making);
-}
-
-static void begin(struct graph_making *making, const struct fg_tree *tree)
+static void making_init(struct graph_making *making, const struct fg_tree *tree)
 {
     uint32_t n;
 
@@ -360,7 +347,7 @@ static void begin(struct graph_making *making, const struct fg_tree *tree)
     fg_map_init(&making->edge_map);
 }
 
-static void end(struct graph_making *making)
+static void making_done(struct graph_making *making)
 {
     fg_map_done(&making->edge_map);
     free(making->edges);
@@ -378,18 +365,22 @@ void fg_call_graph_make(const struct fg_tree *tree, uint32_t max_nodes,
 {
     struct graph_making making;
 
-    begin(&making, tree);
+    making_init(&making, tree);
     *ret_graph = (struct fg_call_graph){.n_functions = making.functions.n_names};
     ret_graph->total = fg_parents_sums(making.functions.parents, making.functions.n_nodes,
                                        making.self, making.totals);
     sum_functions(&making);
     sum_edges(&making);
     sort_functions(&making);
-    if (making.n_order > max_nodes)
-        keep_first(&making, max_nodes);
+    if (making.n_order > max_nodes) {
+        for (uint32_t i = max_nodes; i < making.n_order; i++)
+            making.kept[making.order[i]] = false;
+        sum_edges(&making);
+        sort_functions(&making);
+    }
     fill(&making, ret_graph);
     remove_redundant(ret_graph);
-    end(&making);
+    making_done(&making);
 }
 
 void fg_call_graph_done(struct fg_call_graph *graph)

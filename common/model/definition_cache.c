@@ -141,17 +141,6 @@ static void set_grow(struct fg_definition_cache *cache, struct stack_set *set)
     (void)atomic_fetch_add(&cache->bytes, (slots - old_slots) * sizeof *set->slots);
 }
 
-static void set_add(struct fg_definition_cache *cache, struct stack_set *set, uint64_t value)
-{
-    /* Three quarters full at most: linear probing is fast until then, and an empty slot ends each
-     * probe. */
-    if (set->slots == NULL || set->count + 1 > (set->mask + 1) / 4 * 3)
-        set_grow(cache, set);
-    fg_assert(set->count < set->mask);
-    set_put(set, value);
-    set->count++;
-}
-
 void fg_definition_cache_look_up(struct fg_definition_cache *cache, uint64_t key,
                                  const struct fg_batch *batch, bool *define)
 {
@@ -242,8 +231,15 @@ void fg_definition_cache_add(struct fg_definition_cache *cache, uint64_t key, ui
     (void)pthread_mutex_lock(&shard->lock);
     set = make_set(cache, shard, key, start_id);
     for (uint32_t i = 0; i < count; i++)
-        if (!set_has(set, half(ids[i])))
-            set_add(cache, set, half(ids[i]));
+        if (!set_has(set, half(ids[i]))) {
+            /* Three quarters full at most: linear probing is fast until then, and an empty slot
+             * ends each probe. */
+            if (set->slots == NULL || set->count + 1 > (set->mask + 1) / 4 * 3)
+                set_grow(cache, set);
+            fg_assert(set->count < set->mask);
+            set_put(set, half(ids[i]));
+            set->count++;
+        }
     (void)pthread_mutex_unlock(&shard->lock);
     /* After the unlock: it locks one shard after the other, this one included. */
     make_room(cache);

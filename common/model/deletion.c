@@ -4,21 +4,17 @@
 
 /* ---- adding ---- */
 
-static void measure(const struct fg_selector *selector, uint32_t *n_regexes, size_t *bytes)
-{
-    for (size_t i = 0; i < selector->n_matchers; i++) {
-        *n_regexes += selector->matchers[i].regex != NULL;
-        *bytes += selector->matchers[i].name.len + selector->matchers[i].value.len;
-    }
-}
-
 enum fg_code fg_deletions_add(struct fg_deletions *deletions, const struct fg_deletion *deletion,
                               struct fg_arena *arena, struct fg_err *err)
 {
     uint32_t n_regexes = deletions->n_regexes;
     size_t bytes = deletions->bytes;
+    const struct fg_selector *selector = &deletion->selector;
 
-    measure(&deletion->selector, &n_regexes, &bytes);
+    for (size_t i = 0; i < selector->n_matchers; i++) {
+        n_regexes += selector->matchers[i].regex != NULL;
+        bytes += selector->matchers[i].name.len + selector->matchers[i].value.len;
+    }
     if (deletion->start_ns > deletion->end_ns)
         return fg_fail(err, FG_E_INVALID, "the deletion ends before it starts");
     if (deletions->count == FG_DELETIONS_MAX)
@@ -102,13 +98,6 @@ void fg_leaving_init(struct fg_leaving *leaving, const struct fg_deletions *dele
     *leaving = (struct fg_leaving){.deletions = deletions, .whole = whole, .arena = arena};
 }
 
-/* labels NULL asks for all series, and only a deletion without matchers removes from all. */
-static bool names(const struct fg_deletion *deletion, const struct fg_labels *labels)
-{
-    return labels == NULL ? deletion->selector.n_matchers == 0
-                          : fg_selector_matches(&deletion->selector, labels);
-}
-
 static int by_start(const void *left, const void *right)
 {
     const struct fg_time_span *a = left, *b = right;
@@ -136,19 +125,6 @@ static uint32_t between(struct fg_time_span whole, const struct fg_time_span *ta
     return count;
 }
 
-static enum fg_code find_left(struct fg_leaving *leaving, struct fg_time_span *taken, uint32_t n,
-                              struct fg_err *err)
-{
-    struct fg_time_span *spans = fg_arena_new(leaving->arena, struct fg_time_span, (size_t)n + 1);
-
-    if (spans == NULL)
-        return fg_fail(err, FG_E_LIMIT, "no memory for the remainder of %u deletions", n);
-    qsort(taken, n, sizeof *taken, by_start);
-    leaving->left = (struct fg_left){spans, between(leaving->whole, taken, n, spans)};
-    leaving->found = true;
-    return FG_OK;
-}
-
 enum fg_code fg_leaving_of(struct fg_leaving *leaving, const struct fg_labels *labels,
                            struct fg_left *ret_left, struct fg_err *err)
 {
@@ -159,8 +135,11 @@ enum fg_code fg_leaving_of(struct fg_leaving *leaving, const struct fg_labels *l
     for (uint32_t i = 0; i < leaving->deletions->count; i++) {
         const struct fg_deletion *deletion = &leaving->deletions->items[i];
 
-        if (!fg_deletion_meets(deletion, leaving->whole.start_ns, leaving->whole.end_ns) ||
-            !names(deletion, labels))
+        if (!fg_deletion_meets(deletion, leaving->whole.start_ns, leaving->whole.end_ns))
+            continue;
+        /* labels NULL asks for all series: only a deletion without matchers removes from all. */
+        if (labels == NULL ? deletion->selector.n_matchers > 0
+                           : !fg_selector_matches(&deletion->selector, labels))
             continue;
         fg_bits_set(named, i);
         taken[n++] = (struct fg_time_span){deletion->start_ns, deletion->end_ns};
@@ -168,8 +147,14 @@ enum fg_code fg_leaving_of(struct fg_leaving *leaving, const struct fg_labels *l
     /* A tenant has few sets of deletions that meet the same series, and neighbouring series
      * mostly have the same one. */
     if (!leaving->found || memcmp(named, leaving->named, sizeof named) != 0) {
-        if (find_left(leaving, taken, n, err) != FG_OK)
-            return err->code;
+        struct fg_time_span *spans =
+            fg_arena_new(leaving->arena, struct fg_time_span, (size_t)n + 1);
+
+        if (spans == NULL)
+            return fg_fail(err, FG_E_LIMIT, "no memory for the remainder of %u deletions", n);
+        qsort(taken, n, sizeof *taken, by_start);
+        leaving->left = (struct fg_left){spans, between(leaving->whole, taken, n, spans)};
+        leaving->found = true;
         memcpy(leaving->named, named, sizeof named);
     }
     *ret_left = leaving->left;

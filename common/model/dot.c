@@ -182,15 +182,6 @@ static void put_heading(const struct dot_drawing *drawing, int64_t time_ns)
     fg_buf_puts(out, "\\lSee https://git.io/JfYMW for how to read the graph\\l\"] }\n");
 }
 
-static int64_t greatest_flat(const struct fg_call_graph *graph)
-{
-    int64_t greatest = 0;
-
-    for (uint32_t i = 0; i < graph->n_nodes; i++)
-        greatest = FG_MAX(greatest, graph->nodes[i].flat);
-    return greatest;
-}
-
 /* Larger letters for more time, not linearly, so that the differences show. */
 static int font_size(int64_t flat, int64_t greatest)
 {
@@ -307,7 +298,9 @@ void fg_dot_write(const struct fg_tree *tree, const struct fg_profile_type *type
     if (max_nodes == 0)
         max_nodes = FG_DOT_NODES_DEFAULT;
     fg_call_graph_make(tree, (uint32_t)FG_MIN(max_nodes, (size_t)FG_DOT_NODES_MAX), &drawing.graph);
-    greatest = greatest_flat(&drawing.graph);
+    greatest = 0;
+    for (uint32_t i = 0; i < drawing.graph.n_nodes; i++)
+        greatest = FG_MAX(greatest, drawing.graph.nodes[i].flat);
     fg_buf_puts(out, "digraph \"unnamed\" {\nnode [style=filled fillcolor=\"#f8f8f8\"]\n");
     put_heading(&drawing, time_ns);
     for (uint32_t i = 0; i < drawing.graph.n_nodes; i++)

@@ -4,12 +4,6 @@
 
 /* ---- the threshold ---- */
 
-/* Order of unsigned numbers is the order of the signed ones when the sign bit is flipped. */
-static uint64_t sort_key(int64_t value)
-{
-    return (uint64_t)value ^ UINT64_C(1) << 63;
-}
-
 /* Keeps the keys that have this byte; returns how many. */
 static size_t keep_keys(uint64_t *keys, size_t count, unsigned shift, unsigned byte)
 {
@@ -36,8 +30,9 @@ int64_t fg_flame_nth_largest(const int64_t *values, size_t count, size_t rank)
     uint64_t *keys = fg_malloc(count * sizeof *keys), known = 0;
 
     fg_assert(rank > 0 && rank <= count);
+    /* Order of unsigned numbers is the order of the signed ones when the sign bit is flipped. */
     for (size_t i = 0; i < count; i++)
-        keys[i] = sort_key(values[i]);
+        keys[i] = (uint64_t)values[i] ^ UINT64_C(1) << 63;
     for (unsigned shift = 64; shift > 0;) {
         size_t counts[256] = {0};
         unsigned byte = 255;

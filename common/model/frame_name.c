@@ -1,13 +1,5 @@
 #include "common/model/frame_name.h"
 
-static uint64_t file_offset(const struct fg_mapping *mapping, uint64_t address)
-{
-    bool inside = address >= mapping->start && (mapping->limit == 0 || address < mapping->limit);
-
-    /* Untrusted numbers: the sum wraps around at 64 bits. */
-    return inside ? address - mapping->start + mapping->offset : address;
-}
-
 /* Returns what follows the last slash, or all of it if nothing does. */
 static struct fg_slice base_name(struct fg_slice path)
 {
@@ -32,8 +24,13 @@ static struct fg_slice address_name(const struct fg_symbols *symbols,
         const struct fg_mapping *mapping = &symbols->mappings[location->mapping];
 
         file = fg_symbols_text(symbols, mapping->filename);
-        if (file.len > 0)
-            address = file_offset(mapping, address);
+        if (file.len > 0) {
+            bool inside =
+                address >= mapping->start && (mapping->limit == 0 || address < mapping->limit);
+
+            /* Untrusted numbers: the sum wraps around at 64 bits. */
+            address = inside ? address - mapping->start + mapping->offset : address;
+        }
     }
     fg_buf_clear(scratch);
     if (file.len > 0) {

@@ -286,18 +286,6 @@ static void encode_prints(const struct fg_id *prints, uint32_t n, struct fg_buf 
     }
 }
 
-static void encode_series(const struct fg_label_posting *posting, struct fg_buf *out)
-{
-    uint32_t last = 0;
-
-    fg_buf_varint(out, posting->n_series);
-    for (uint32_t i = 0; i < posting->n_series; i++) {
-        /* Differences: a label that many series have takes a byte for each. */
-        fg_buf_varint(out, posting->series[i] - last);
-        last = posting->series[i];
-    }
-}
-
 /* Returns the number of the first posting with another name. */
 static uint32_t end_of_name(const struct fg_label_index *index, uint32_t from)
 {
@@ -322,8 +310,16 @@ static void encode_postings(const struct fg_label_index *index, struct fg_buf *o
         fg_buf_lenbytes(out, index->postings[from].name);
         fg_buf_varint(out, to - from);
         for (uint32_t i = from; i < to; i++) {
-            fg_buf_lenbytes(out, index->postings[i].value);
-            encode_series(&index->postings[i], out);
+            const struct fg_label_posting *posting = &index->postings[i];
+            uint32_t last = 0;
+
+            fg_buf_lenbytes(out, posting->value);
+            fg_buf_varint(out, posting->n_series);
+            for (uint32_t s = 0; s < posting->n_series; s++) {
+                /* Differences: a label that many series have takes a byte for each. */
+                fg_buf_varint(out, posting->series[s] - last);
+                last = posting->series[s];
+            }
         }
     }
 }
@@ -426,19 +422,6 @@ static void decode_posting(struct decoding *decoding, struct fg_slice name)
     decoding->index.n_postings++;
 }
 
-/* Makes room for all values of a name at once, not for twice as many; for fewer if memory allows no
- * more. */
-static void make_room(struct decoding *decoding, uint64_t n_values)
-{
-    size_t bytes = fg_arena_limit_bytes(decoding->arena) - fg_arena_used_bytes(decoding->arena);
-    uint64_t fit = bytes / (sizeof *decoding->postings + SERIES_MIN_BYTES);
-
-    /* Nothing more fits if this fails, which the next posting will notice. */
-    (void)!fg_arena_grow(decoding->arena, &decoding->postings, decoding->index.n_postings,
-                         (uint32_t)FG_MIN(FG_MIN(n_values, fit), UINT32_MAX / 2),
-                         &decoding->cap_postings, sizeof *decoding->postings);
-}
-
 static void decode_postings(struct decoding *decoding)
 {
     struct fg_cur *cur = &decoding->cur;
@@ -447,8 +430,14 @@ static void decode_postings(struct decoding *decoding)
     for (uint64_t i = 0; i < n_names && !cur->bad; i++) {
         struct fg_slice name = fg_cur_lenbytes(cur);
         uint64_t n_values = fg_cur_count(cur, VALUE_MIN_BYTES);
+        /* All values of a name at once, not twice as many; fewer if memory allows no more. */
+        size_t bytes = fg_arena_limit_bytes(decoding->arena) - fg_arena_used_bytes(decoding->arena);
+        uint64_t fit = bytes / (sizeof *decoding->postings + SERIES_MIN_BYTES);
 
-        make_room(decoding, n_values);
+        /* Nothing more fits if this fails, which the next posting will notice. */
+        (void)!fg_arena_grow(decoding->arena, &decoding->postings, decoding->index.n_postings,
+                             (uint32_t)FG_MIN(FG_MIN(n_values, fit), UINT32_MAX / 2),
+                             &decoding->cap_postings, sizeof *decoding->postings);
         for (uint64_t v = 0; v < n_values && !cur->bad; v++)
             decode_posting(decoding, name);
     }

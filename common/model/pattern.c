@@ -2,21 +2,16 @@
 
 /* ---- patterns ---- */
 
-/* Up to the first character that means something in a regular expression. */
-static size_t literal_len(struct fg_slice text)
-{
-    static const char special[] = "\\.+*?()|[]{}^$";
-    size_t n = 0;
-
-    while (n < text.len && memchr(special, text.ptr[n], sizeof special - 1) == NULL)
-        n++;
-    return n;
-}
-
 /* A literal, and behind it nothing, .*, .+, or one of these in parentheses. */
 static bool read_plain(struct fg_slice text, struct fg_pattern *pattern)
 {
-    size_t len = literal_len(text);
+    /* Up to the first character that means something in a regular expression. */
+    static const char special[] = "\\.+*?()|[]{}^$";
+    size_t len = 0;
+
+    while (len < text.len && memchr(special, text.ptr[len], sizeof special - 1) == NULL)
+        len++;
+
     struct fg_slice rest = fg_slice_sub(text, len, text.len);
     bool is_group = fg_slice_is(rest, "(.*)") || fg_slice_is(rest, "(.+)");
 

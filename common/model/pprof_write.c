@@ -79,15 +79,6 @@ static void put_hex_label(struct pprof_writing *writing, const char *name, const
     put_bytes(&writing->part, 3, fg_buf_slice(&writing->list));
 }
 
-static void put_link(struct pprof_writing *writing, const struct fg_link *link)
-{
-    uint8_t span[FG_ID_BYTES];
-
-    fg_id_put(span, (struct fg_id){.lo = link->span_id});
-    put_hex_label(writing, "span_id", span, sizeof link->span_id);
-    put_hex_label(writing, "trace_id", link->trace_id, sizeof link->trace_id);
-}
-
 /*
  * node FG_TREE_ROOT: the sample without a stack; link NULL: without a span. Its values are a column
  * of all values, stride from one to the next.
@@ -109,8 +100,13 @@ static void put_sample(struct pprof_writing *writing, uint32_t node, const int64
     for (uint32_t i = 0; i < n_values; i++)
         fg_buf_varint(&writing->list, (uint64_t)values[(size_t)i * stride]);
     put_bytes(&writing->part, 2, fg_buf_slice(&writing->list));
-    if (link != NULL)
-        put_link(writing, link);
+    if (link != NULL) {
+        uint8_t span[FG_ID_BYTES];
+
+        fg_id_put(span, (struct fg_id){.lo = link->span_id});
+        put_hex_label(writing, "span_id", span, sizeof link->span_id);
+        put_hex_label(writing, "trace_id", link->trace_id, sizeof link->trace_id);
+    }
     put_part(writing, PROFILE_SAMPLE);
 }
 
@@ -160,14 +156,6 @@ static void put_mapping(struct pprof_writing *writing, uint32_t number)
     put_part(writing, PROFILE_MAPPING);
 }
 
-static void put_line(struct pprof_writing *writing, const struct fg_line *line)
-{
-    fg_buf_clear(&writing->list);
-    put_number(&writing->list, 1, (uint64_t)line->function + 1);
-    put_number(&writing->list, 2, (uint64_t)line->line);
-    put_bytes(&writing->part, 4, fg_buf_slice(&writing->list));
-}
-
 static void put_location(struct pprof_writing *writing, uint32_t number)
 {
     const struct fg_location *location = &writing->used.locations[number];
@@ -177,8 +165,14 @@ static void put_location(struct pprof_writing *writing, uint32_t number)
     put_number(&writing->part, 1, (uint64_t)number + 1);
     put_number(&writing->part, 2, mapped ? (uint64_t)location->mapping + 1 : 0);
     put_number(&writing->part, 3, location->address);
-    for (uint32_t i = 0; i < location->n_lines; i++)
-        put_line(writing, &writing->used.lines[location->first_line + i]);
+    for (uint32_t i = 0; i < location->n_lines; i++) {
+        const struct fg_line *line = &writing->used.lines[location->first_line + i];
+
+        fg_buf_clear(&writing->list);
+        put_number(&writing->list, 1, (uint64_t)line->function + 1);
+        put_number(&writing->list, 2, (uint64_t)line->line);
+        put_bytes(&writing->part, 4, fg_buf_slice(&writing->list));
+    }
     put_number(&writing->part, 5, location->folded);
     put_part(writing, PROFILE_LOCATION);
 }
@@ -194,18 +188,6 @@ static void put_function(struct pprof_writing *writing, uint32_t number)
     put_number(&writing->part, 4, function->filename);
     put_number(&writing->part, 5, (uint64_t)function->start_line);
     put_part(writing, PROFILE_FUNCTION);
-}
-
-static void put_tables(struct pprof_writing *writing)
-{
-    for (uint32_t i = 0; i < writing->used.n_mappings; i++)
-        put_mapping(writing, i);
-    for (uint32_t i = 0; i < writing->used.n_locations; i++)
-        put_location(writing, i);
-    for (uint32_t i = 0; i < writing->used.n_functions; i++)
-        put_function(writing, i);
-    for (uint32_t i = 0; i < writing->used.n_strings; i++)
-        put_bytes(writing->out, PROFILE_STRING_TABLE, fg_symbols_text(&writing->used, i));
 }
 
 /* ---- the whole ---- */
@@ -224,7 +206,14 @@ static int64_t usual_period(const struct fg_profile_type *type)
 static void put_rest(struct pprof_writing *writing, const struct fg_pprof_head *head,
                      int64_t period)
 {
-    put_tables(writing);
+    for (uint32_t i = 0; i < writing->used.n_mappings; i++)
+        put_mapping(writing, i);
+    for (uint32_t i = 0; i < writing->used.n_locations; i++)
+        put_location(writing, i);
+    for (uint32_t i = 0; i < writing->used.n_functions; i++)
+        put_function(writing, i);
+    for (uint32_t i = 0; i < writing->used.n_strings; i++)
+        put_bytes(writing->out, PROFILE_STRING_TABLE, fg_symbols_text(&writing->used, i));
     put_number(writing->out, PROFILE_TIME_NANOS, (uint64_t)head->time_ns);
     put_number(writing->out, PROFILE_DURATION_NANOS, (uint64_t)head->duration_ns);
     put_value_type(writing, PROFILE_PERIOD_TYPE, head->type.period_type, head->type.period_unit);
@@ -239,7 +228,8 @@ static void add_strings(struct pprof_writing *writing, const struct fg_profile_t
     (void)fg_symbols_string(&writing->used, type->period_unit);
 }
 
-static void begin(struct pprof_writing *writing, const struct fg_tree *tree, struct fg_buf *out)
+static void writing_init(struct pprof_writing *writing, const struct fg_tree *tree,
+                         struct fg_buf *out)
 {
     writing->tree = tree;
     writing->out = out;
@@ -250,7 +240,7 @@ static void begin(struct pprof_writing *writing, const struct fg_tree *tree, str
     fg_symbols_import_init(&writing->import, &writing->used, &tree->symbols);
 }
 
-static void done(struct pprof_writing *writing)
+static void writing_done(struct pprof_writing *writing)
 {
     fg_symbols_import_done(&writing->import);
     fg_symbols_done(&writing->used);
@@ -265,13 +255,13 @@ void fg_pprof_write(const struct fg_tree *tree, const struct fg_pprof_head *head
     const struct fg_profile_type *type = &head->type;
     struct pprof_writing writing;
 
-    begin(&writing, tree, out);
+    writing_init(&writing, tree, out);
     put_value_type(&writing, PROFILE_SAMPLE_TYPE, type->type, type->unit);
     add_strings(&writing, type);
     put_tree(&writing);
     put_rest(&writing, head, head->period != 0 ? head->period : usual_period(type));
     put_number(out, PROFILE_DEFAULT_SAMPLE_TYPE, fg_symbols_string(&writing.used, type->type));
-    done(&writing);
+    writing_done(&writing);
 }
 
 void fg_pprof_write_samples(const struct fg_tree *tree, const struct fg_pprof_samples *samples,
@@ -279,12 +269,12 @@ void fg_pprof_write_samples(const struct fg_tree *tree, const struct fg_pprof_sa
 {
     struct pprof_writing writing;
 
-    begin(&writing, tree, out);
+    writing_init(&writing, tree, out);
     for (uint32_t i = 0; i < samples->n_types; i++)
         put_value_type(&writing, PROFILE_SAMPLE_TYPE, samples->types[i].type,
                        samples->types[i].unit);
     add_strings(&writing, &head->type);
     put_samples(&writing, samples);
     put_rest(&writing, head, head->period);
-    done(&writing);
+    writing_done(&writing);
 }

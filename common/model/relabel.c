@@ -306,7 +306,7 @@ static bool is_target(struct edit *edit, const struct fg_relabel_rule *rule, str
 }
 
 /* Applies one rule. Returns false if the rule drops the whole set. */
-static bool run(struct edit *edit, const struct fg_relabel_rule *rule)
+static bool apply_rule(struct edit *edit, const struct fg_relabel_rule *rule)
 {
     struct fg_slice text = text_of(edit, rule);
 
@@ -348,7 +348,7 @@ enum fg_code fg_relabel_apply(const struct fg_relabel *rules, struct fg_arena *a
     bool kept = true;
 
     for (size_t i = 0; i < rules->n_rules && kept; i++) {
-        kept = run(&edit, &rules->rules[i]);
+        kept = apply_rule(&edit, &rules->rules[i]);
         if (edit.failed)
             return err->code;
     }

@@ -142,7 +142,7 @@ static enum fg_code check_unused(struct relabel_reader *reader, const struct rel
     return FG_OK;
 }
 
-static enum fg_code check(struct relabel_reader *reader, const struct relabel_draft *draft)
+static enum fg_code check_rule(struct relabel_reader *reader, const struct relabel_draft *draft)
 {
     const char *action = actions[draft->action];
 
@@ -193,19 +193,16 @@ static enum fg_code add_template(struct relabel_reader *reader, const struct rel
                                   : refuse(reader, "%s: %s", fields[field], err.msg);
 }
 
-static struct fg_relabel_rule *next_rule(struct fg_relabel *list)
+static enum fg_code add_rule(struct relabel_reader *reader, const struct relabel_draft *draft)
 {
+    struct fg_relabel *list = reader->list;
+
     if (list->n_rules == list->cap_rules) {
         list->cap_rules = FG_MAX(8, 2 * list->cap_rules);
         list->rules = fg_realloc(list->rules, list->cap_rules * sizeof *list->rules);
     }
-    return &list->rules[list->n_rules];
-}
 
-static enum fg_code add_rule(struct relabel_reader *reader, const struct relabel_draft *draft)
-{
-    struct fg_relabel *list = reader->list;
-    struct fg_relabel_rule *rule = next_rule(list);
+    struct fg_relabel_rule *rule = &list->rules[list->n_rules];
     size_t n = draft->n_sources;
     struct fg_err err;
 
@@ -379,7 +376,7 @@ static enum fg_code read_rule(struct relabel_reader *reader)
     if (read_fields(reader, &draft) != FG_OK)
         return reader->yaml.err->code;
     reader->yaml.line = line; /* what is wrong with the whole */
-    if (check(reader, &draft) != FG_OK)
+    if (check_rule(reader, &draft) != FG_OK)
         return reader->yaml.err->code;
     return add_rule(reader, &draft);
 }

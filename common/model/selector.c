@@ -23,14 +23,9 @@ static bool matchers_grow(struct fg_selector *selector, struct fg_arena *arena)
     return true;
 }
 
-static bool is_regex(enum fg_match_op op)
-{
-    return op == FG_MATCH_RE || op == FG_MATCH_NRE;
-}
-
 /* Name and value live as long as the arena already. */
-static enum fg_code add(struct fg_selector *selector, struct fg_arena *arena,
-                        struct fg_matcher matcher, struct fg_err *err)
+static enum fg_code add_matcher(struct fg_selector *selector, struct fg_arena *arena,
+                                struct fg_matcher matcher, struct fg_err *err)
 {
     char problem[FG_ERR_MSG_MAX_BYTES / 2];
 
@@ -38,7 +33,7 @@ static enum fg_code add(struct fg_selector *selector, struct fg_arena *arena,
         return fg_fail(err, FG_E_INVALID, "more than %d label matchers", FG_SELECTOR_MATCHERS_MAX);
     if (!matchers_grow(selector, arena))
         return fg_fail(err, FG_E_LIMIT, "%zu label matchers", selector->n_matchers + 1);
-    if (is_regex(matcher.op)) {
+    if (matcher.op == FG_MATCH_RE || matcher.op == FG_MATCH_NRE) {
         matcher.regex =
             fg_regex_create(matcher.value.ptr, matcher.value.len, problem, sizeof problem);
         if (matcher.regex == NULL)
@@ -57,7 +52,7 @@ enum fg_code fg_selector_add(struct fg_selector *selector, struct fg_arena *aren
 
     if (matcher.name.ptr == NULL || matcher.value.ptr == NULL)
         return fg_fail(err, FG_E_LIMIT, "label matcher of %zu bytes", name.len + value.len);
-    return add(selector, arena, matcher, err);
+    return add_matcher(selector, arena, matcher, err);
 }
 
 static void drop_from(struct fg_selector *selector, size_t first)
@@ -117,7 +112,7 @@ static enum fg_code unexpected(const struct selector_parser *parser, const char 
 static enum fg_code parser_add(struct selector_parser *parser, size_t at, struct fg_matcher matcher,
                                struct fg_err *err)
 {
-    enum fg_code code = add(parser->selector, parser->lexer.arena, matcher, err);
+    enum fg_code code = add_matcher(parser->selector, parser->lexer.arena, matcher, err);
 
     if (code == FG_E_INVALID) {
         struct fg_err cause = *err;

@@ -202,8 +202,8 @@ static enum fg_code lex_string(struct fg_lexer *lexer, struct fg_selector_token 
 
 /* ---- the rest ---- */
 
-static void take(struct fg_lexer *lexer, struct fg_selector_token *token, enum fg_token_kind kind,
-                 size_t len)
+static void set_token(struct fg_lexer *lexer, struct fg_selector_token *token,
+                      enum fg_token_kind kind, size_t len)
 {
     token->kind = kind;
     token->text = fg_slice_sub(lexer->in, token->at, len);
@@ -217,7 +217,7 @@ static void lex_ident(struct fg_lexer *lexer, struct fg_selector_token *token)
     /* Names of metrics may have colons, names of labels may not. */
     while (is_name(peek(lexer, end)) || (!lexer->in_braces && peek(lexer, end) == ':'))
         end++;
-    take(lexer, token, FG_TOKEN_IDENT, end - token->at);
+    set_token(lexer, token, FG_TOKEN_IDENT, end - token->at);
 }
 
 /* A character of one or more bytes, for an error text. */
@@ -228,19 +228,6 @@ static struct fg_slice character(const struct fg_lexer *lexer, size_t at)
     while (len > 0 && (peek(lexer, at + len) & 0xc0) == 0x80)
         len++;
     return fg_slice_sub(lexer->in, at, len);
-}
-
-static enum fg_code lex_not(struct fg_lexer *lexer, struct fg_selector_token *token,
-                            struct fg_err *err)
-{
-    uint8_t second = peek(lexer, token->at + 1);
-
-    if (second != '=' && second != '~')
-        return fg_lexer_fail(lexer, token->at, err,
-                             "unexpected character after '!' inside braces: '%.*s'",
-                             FG_S(character(lexer, token->at + 1)));
-    take(lexer, token, second == '=' ? FG_TOKEN_NE : FG_TOKEN_NRE, 2);
-    return FG_OK;
 }
 
 static enum fg_code lex_in_braces(struct fg_lexer *lexer, struct fg_selector_token *token,
@@ -254,16 +241,23 @@ static enum fg_code lex_in_braces(struct fg_lexer *lexer, struct fg_selector_tok
         lex_ident(lexer, token);
     else if (c == '"' || c == '\'' || c == '`')
         return lex_string(lexer, token, err);
-    else if (c == '!')
-        return lex_not(lexer, token, err);
-    else if (c == '=' && peek(lexer, token->at + 1) == '~')
-        take(lexer, token, FG_TOKEN_RE, 2);
+    else if (c == '!') {
+        uint8_t second = peek(lexer, token->at + 1);
+
+        if (second != '=' && second != '~')
+            return fg_lexer_fail(lexer, token->at, err,
+                                 "unexpected character after '!' inside braces: '%.*s'",
+                                 FG_S(character(lexer, token->at + 1)));
+        set_token(lexer, token, second == '=' ? FG_TOKEN_NE : FG_TOKEN_NRE, 2);
+        return FG_OK;
+    } else if (c == '=' && peek(lexer, token->at + 1) == '~')
+        set_token(lexer, token, FG_TOKEN_RE, 2);
     else if (c == '=')
-        take(lexer, token, FG_TOKEN_EQ, 1);
+        set_token(lexer, token, FG_TOKEN_EQ, 1);
     else if (c == ',')
-        take(lexer, token, FG_TOKEN_COMMA, 1);
+        set_token(lexer, token, FG_TOKEN_COMMA, 1);
     else if (c == '}')
-        take(lexer, token, FG_TOKEN_CLOSE, 1);
+        set_token(lexer, token, FG_TOKEN_CLOSE, 1);
     else
         return fg_lexer_fail(lexer, token->at, err, "unexpected character inside braces: '%.*s'",
                              FG_S(character(lexer, token->at)));
@@ -285,8 +279,8 @@ enum fg_code fg_lexer_next(struct fg_lexer *lexer, struct fg_selector_token *ret
     if (is_name_start(c) || c == ':')
         lex_ident(lexer, ret_token);
     else if (c == '{')
-        take(lexer, ret_token, FG_TOKEN_OPEN, 1);
+        set_token(lexer, ret_token, FG_TOKEN_OPEN, 1);
     else
-        take(lexer, ret_token, FG_TOKEN_OTHER, character(lexer, lexer->at).len);
+        set_token(lexer, ret_token, FG_TOKEN_OTHER, character(lexer, lexer->at).len);
     return FG_OK;
 }

@@ -141,15 +141,10 @@ static bool function_eq(const struct fg_function *a, const struct fg_function *b
            a->start_line == b->start_line;
 }
 
-static bool function_valid(const struct fg_symbols *symbols, const struct fg_function *function)
-{
-    return function->name < symbols->n_strings && function->system_name < symbols->n_strings &&
-           function->filename < symbols->n_strings;
-}
-
 static uint32_t function_append(struct fg_symbols *symbols, const struct fg_function *function)
 {
-    fg_assert(function_valid(symbols, function));
+    fg_assert(function->name < symbols->n_strings && function->system_name < symbols->n_strings &&
+              function->filename < symbols->n_strings);
     RESERVE_OF(symbols, symbols->functions, symbols->cap_functions, symbols->n_functions,
                symbols->n_functions + 1);
     symbols->functions[symbols->n_functions] = *function;
@@ -186,14 +181,9 @@ static bool mapping_eq(const struct fg_mapping *a, const struct fg_mapping *b)
            a->filename == b->filename && a->build_id == b->build_id && a->flags == b->flags;
 }
 
-static bool mapping_valid(const struct fg_symbols *symbols, const struct fg_mapping *mapping)
-{
-    return mapping->filename < symbols->n_strings && mapping->build_id < symbols->n_strings;
-}
-
 static uint32_t mapping_append(struct fg_symbols *symbols, const struct fg_mapping *mapping)
 {
-    fg_assert(mapping_valid(symbols, mapping));
+    fg_assert(mapping->filename < symbols->n_strings && mapping->build_id < symbols->n_strings);
     RESERVE_OF(symbols, symbols->mappings, symbols->cap_mappings, symbols->n_mappings,
                symbols->n_mappings + 1);
     symbols->mappings[symbols->n_mappings] = *mapping;
@@ -501,24 +491,6 @@ static void encode_location(const struct fg_symbols *symbols, const struct fg_lo
     }
 }
 
-static void encode_mapping(const struct fg_mapping *mapping, struct fg_buf *out)
-{
-    fg_buf_varint(out, mapping->start);
-    fg_buf_varint(out, mapping->limit);
-    fg_buf_varint(out, mapping->offset);
-    fg_buf_varint(out, mapping->filename);
-    fg_buf_varint(out, mapping->build_id);
-    fg_buf_varint(out, mapping->flags);
-}
-
-static void encode_function(const struct fg_function *function, struct fg_buf *out)
-{
-    fg_buf_varint(out, function->name);
-    fg_buf_varint(out, function->system_name);
-    fg_buf_varint(out, function->filename);
-    fg_buf_zigzag(out, function->start_line);
-}
-
 /* Strings come first, then functions, mappings and locations: an entry refers only to entries of
  * kinds before it, so that a decoder can check each number at once. */
 void fg_symbols_encode_since(const struct fg_symbols *symbols, struct fg_symbols_mark since,
@@ -530,11 +502,25 @@ void fg_symbols_encode_since(const struct fg_symbols *symbols, struct fg_symbols
     for (uint32_t i = since.strings; i < symbols->n_strings; i++)
         fg_buf_lenbytes(out, fg_symbols_text(symbols, i));
     fg_buf_varint(out, symbols->n_functions - since.functions);
-    for (uint32_t i = since.functions; i < symbols->n_functions; i++)
-        encode_function(&symbols->functions[i], out);
+    for (uint32_t i = since.functions; i < symbols->n_functions; i++) {
+        const struct fg_function *function = &symbols->functions[i];
+
+        fg_buf_varint(out, function->name);
+        fg_buf_varint(out, function->system_name);
+        fg_buf_varint(out, function->filename);
+        fg_buf_zigzag(out, function->start_line);
+    }
     fg_buf_varint(out, symbols->n_mappings - since.mappings);
-    for (uint32_t i = since.mappings; i < symbols->n_mappings; i++)
-        encode_mapping(&symbols->mappings[i], out);
+    for (uint32_t i = since.mappings; i < symbols->n_mappings; i++) {
+        const struct fg_mapping *mapping = &symbols->mappings[i];
+
+        fg_buf_varint(out, mapping->start);
+        fg_buf_varint(out, mapping->limit);
+        fg_buf_varint(out, mapping->offset);
+        fg_buf_varint(out, mapping->filename);
+        fg_buf_varint(out, mapping->build_id);
+        fg_buf_varint(out, mapping->flags);
+    }
     fg_buf_varint(out, symbols->n_locations - since.locations);
     for (uint32_t i = since.locations; i < symbols->n_locations; i++)
         encode_location(symbols, &symbols->locations[i], out);

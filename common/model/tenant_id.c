@@ -28,7 +28,7 @@ enum fg_code fg_tenant_check(struct fg_slice id, struct fg_err *err)
 
 /* Inserts an id at its place in the order, unless it is there already. With the order, "a|b" and
  * "b|a" are the same question. */
-static enum fg_code add(struct fg_tenant_ids *ids, struct fg_slice id, struct fg_err *err)
+static enum fg_code add_id(struct fg_tenant_ids *ids, struct fg_slice id, struct fg_err *err)
 {
     size_t at = 0;
 
@@ -57,7 +57,7 @@ enum fg_code fg_tenant_ids_parse(struct fg_slice header, struct fg_tenant_ids *r
         id = fg_trim(fg_slice_sub(id, 0, fg_slice_find(id, ':')));
         rest = bar == SIZE_MAX ? FG_LIT("") : fg_slice_sub(rest, bar + 1, rest.len);
         /* Empty names between bars are passed over, unless there is no other. */
-        if (id.len > 0 && (fg_tenant_check(id, err) != FG_OK || add(ret_ids, id, err) != FG_OK))
+        if (id.len > 0 && (fg_tenant_check(id, err) != FG_OK || add_id(ret_ids, id, err) != FG_OK))
             return err->code;
     }
     return ret_ids->n > 0 ? FG_OK : fg_fail(err, FG_E_NO_TENANT, "no org id");

@@ -49,16 +49,6 @@ static int64_t first_of_month(int year, int month)
     return timegm(&date);
 }
 
-static struct fg_quota_span month_of(int64_t wall_s)
-{
-    time_t time = wall_s;
-    struct tm date;
-
-    (void)gmtime_r(&time, &date);
-    return (struct fg_quota_span){first_of_month(date.tm_year, date.tm_mon),
-                                  first_of_month(date.tm_year, date.tm_mon + 1)};
-}
-
 struct fg_quota_span fg_quota_span(enum fg_quota_period period, int64_t wall_s)
 {
     static const int64_t lengths[] = {
@@ -66,8 +56,14 @@ struct fg_quota_span fg_quota_span(enum fg_quota_period period, int64_t wall_s)
     int64_t shift_s = period == FG_QUOTA_WEEK ? WEEK_S - MONDAY_S : 0, start_s;
 
     wall_s = FG_MAX(wall_s, INT64_C(0));
-    if (period == FG_QUOTA_MONTH)
-        return month_of(wall_s);
+    if (period == FG_QUOTA_MONTH) {
+        time_t time = wall_s;
+        struct tm date;
+
+        (void)gmtime_r(&time, &date);
+        return (struct fg_quota_span){first_of_month(date.tm_year, date.tm_mon),
+                                      first_of_month(date.tm_year, date.tm_mon + 1)};
+    }
     start_s = wall_s - (wall_s + shift_s) % lengths[period];
     return (struct fg_quota_span){start_s, start_s + lengths[period]};
 }

@@ -96,12 +96,6 @@ static bool has_heard(const struct bucket *bucket, int64_t now_mono_ns)
     return bucket->heard_mono_ns != 0 && now_mono_ns - bucket->heard_mono_ns < FG_RATE_HEARD_NS;
 }
 
-static double share_of(const struct fg_rates *rates, const struct bucket *bucket,
-                       int64_t now_mono_ns)
-{
-    return has_heard(bucket, now_mono_ns) ? bucket->share : 1 / (double)rates->processes;
-}
-
 /* Of its rate, all processes together, by what this one has heard. */
 static double used_of(const struct fg_rates *rates, const struct bucket *bucket,
                       int64_t now_mono_ns)
@@ -185,16 +179,6 @@ static struct bucket *bucket_of(struct fg_rates *rates, struct fg_slice tenant, 
 
 enum taken { TAKEN, TOO_FAST, TOO_MANY_TENANTS };
 
-/* Fills the bucket up to now. */
-static void fill(struct bucket *bucket, double rate, double burst, int64_t now_mono_ns)
-{
-    /* Callers read the clock before they take the lock, so time may go back here. */
-    double seconds = (double)FG_MAX(now_mono_ns - bucket->at_mono_ns, INT64_C(0)) / FG_SECOND_NS;
-
-    bucket->tokens = FG_MIN(bucket->tokens + rate * seconds, burst);
-    bucket->at_mono_ns = FG_MAX(bucket->at_mono_ns, now_mono_ns);
-}
-
 /* Takes the bytes if they are no more than the burst and the bucket has them or is full. A profile
  * larger than a share of the burst so passes, and the next ones wait until it is paid for: dividing
  * a limit does not lower the size of the largest profile. */
@@ -222,30 +206,36 @@ struct local_rate {
 
 /* Finds or adds the tenant's bucket, under the lock, and fills it up to now. NULL as bucket_of().
  */
-static struct bucket *current(struct fg_rates *rates, struct fg_slice tenant, double rate,
-                              double burst, int64_t now_mono_ns, struct local_rate *ret_local)
+static struct bucket *current_bucket(struct fg_rates *rates, struct fg_slice tenant, double rate,
+                                     double burst, int64_t now_mono_ns,
+                                     struct local_rate *ret_local)
 {
     struct bucket *bucket = bucket_of(rates, tenant, burst, now_mono_ns);
     double share;
 
     if (bucket == NULL)
         return NULL;
-    share = share_of(rates, bucket, now_mono_ns);
+    share = has_heard(bucket, now_mono_ns) ? bucket->share : 1 / (double)rates->processes;
     *ret_local = (struct local_rate){rate * share, burst * share};
     bucket->rate = rate;
-    fill(bucket, ret_local->rate, ret_local->burst, now_mono_ns);
+
+    /* Callers read the clock before they take the lock, so time may go back here. */
+    double seconds = (double)FG_MAX(now_mono_ns - bucket->at_mono_ns, INT64_C(0)) / FG_SECOND_NS;
+
+    bucket->tokens = FG_MIN(bucket->tokens + ret_local->rate * seconds, ret_local->burst);
+    bucket->at_mono_ns = FG_MAX(bucket->at_mono_ns, now_mono_ns);
     return bucket;
 }
 
-static enum taken take(struct fg_rates *rates, struct fg_slice tenant, double rate, double burst,
-                       double bytes, int64_t now_mono_ns, double *ret_used)
+static enum taken take_or_refuse(struct fg_rates *rates, struct fg_slice tenant, double rate,
+                                 double burst, double bytes, int64_t now_mono_ns, double *ret_used)
 {
     struct local_rate local;
     struct bucket *bucket;
     bool enough;
 
     (void)pthread_mutex_lock(&rates->lock);
-    bucket = current(rates, tenant, rate, burst, now_mono_ns, &local);
+    bucket = current_bucket(rates, tenant, rate, burst, now_mono_ns, &local);
     if (bucket == NULL) {
         (void)pthread_mutex_unlock(&rates->lock);
         return TOO_MANY_TENANTS;
@@ -283,8 +273,8 @@ enum fg_code fg_rates_take(struct fg_rates *rates, struct fg_slice tenant,
     *ret_used = 0;
     if (limit->rate_mb <= 0)
         return FG_OK;
-    taken = take(rates, tenant, limit->rate_mb * MIB, limit->burst_mb * MIB, (double)bytes,
-                 now_mono_ns, ret_used);
+    taken = take_or_refuse(rates, tenant, limit->rate_mb * MIB, limit->burst_mb * MIB,
+                           (double)bytes, now_mono_ns, ret_used);
     if (taken == TAKEN)
         return FG_OK;
     if (taken == TOO_MANY_TENANTS)
@@ -307,7 +297,7 @@ void fg_rates_charge(struct fg_rates *rates, struct fg_slice tenant,
     if (limit->rate_mb <= 0)
         return;
     (void)pthread_mutex_lock(&rates->lock);
-    bucket = current(rates, tenant, limit->rate_mb * MIB, burst, now_mono_ns, &local);
+    bucket = current_bucket(rates, tenant, limit->rate_mb * MIB, burst, now_mono_ns, &local);
     if (bucket != NULL) {
         bucket->offered += (double)bytes;
         bucket->tokens = FG_MAX(bucket->tokens - (double)bytes, -burst);
@@ -330,8 +320,8 @@ enum fg_code fg_rates_in_debt(struct fg_rates *rates, struct fg_slice tenant,
     bucket = find(rates, tenant, fg_hash64_table(tenant));
     /* A new one has none. */
     if (bucket != NULL && bucket->tokens < 0) {
-        bucket = current(rates, tenant, limit->rate_mb * MIB, limit->burst_mb * MIB, now_mono_ns,
-                         &local);
+        bucket = current_bucket(rates, tenant, limit->rate_mb * MIB, limit->burst_mb * MIB,
+                                now_mono_ns, &local);
         debt = -bucket->tokens;
         if (debt > 0)
             bucket->offered += (double)bytes;
@@ -409,18 +399,6 @@ uint32_t fg_rates_report(struct fg_rates *rates, int64_t now_mono_ns,
     return n;
 }
 
-static void apply(struct bucket *bucket, const struct fg_rate_demand *demand, int64_t now_mono_ns)
-{
-    /* The counts of the others about this process may be older than its own. */
-    double all = FG_MAX(demand->bytes_per_s, bucket->demand);
-
-    if (all <= 0)
-        return;
-    bucket->all = all;
-    bucket->share = fg_rate_share(bucket->rate, bucket->demand, all, FG_MAX(demand->processes, 1));
-    bucket->heard_mono_ns = now_mono_ns;
-}
-
 void fg_rates_apply(struct fg_rates *rates, uint32_t processes,
                     const struct fg_rate_demand *demands, uint32_t n, int64_t now_mono_ns)
 {
@@ -430,8 +408,17 @@ void fg_rates_apply(struct fg_rates *rates, uint32_t processes,
         struct fg_slice tenant = fg_cstr(demands[i].tenant);
         struct bucket *bucket = find(rates, tenant, fg_hash64_table(tenant));
 
-        if (bucket != NULL)
-            apply(bucket, &demands[i], now_mono_ns);
+        if (bucket != NULL) {
+            /* The counts of the others about this process may be older than its own. */
+            double all = FG_MAX(demands[i].bytes_per_s, bucket->demand);
+
+            if (all <= 0)
+                continue;
+            bucket->all = all;
+            bucket->share =
+                fg_rate_share(bucket->rate, bucket->demand, all, FG_MAX(demands[i].processes, 1));
+            bucket->heard_mono_ns = now_mono_ns;
+        }
     }
     (void)pthread_mutex_unlock(&rates->lock);
 }

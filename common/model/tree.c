@@ -308,12 +308,6 @@ static void name_node(struct naming *naming, uint32_t node)
     naming->nodes[node] = at;
 }
 
-static uint32_t name_no_stack(struct naming *naming)
-{
-    return name_child(naming, FG_TREE_ROOT,
-                      fg_symbols_name_location(&naming->into->symbols, FG_LIT(FG_FRAME_NO_STACK)));
-}
-
 /* live: NULL, or the nodes that are wanted; of the others nodes[] says nothing. */
 static void name_nodes(struct naming *naming, const bool *live, uint32_t *ret_no_stack)
 {
@@ -325,7 +319,9 @@ static void name_nodes(struct naming *naming, const bool *live, uint32_t *ret_no
         if (live == NULL || live[i]) /* and so is its parent */
             name_node(naming, i);
     if (ret_no_stack != NULL)
-        *ret_no_stack = name_no_stack(naming);
+        *ret_no_stack =
+            name_child(naming, FG_TREE_ROOT,
+                       fg_symbols_name_location(&naming->into->symbols, FG_LIT(FG_FRAME_NO_STACK)));
     fg_buf_done(&naming->text);
     free(naming->addresses);
     free(naming->functions);

@@ -90,16 +90,11 @@ bool fg_usage_day_is_empty(const struct fg_usage_day *day)
 
 /* ---- rows ---- */
 
-/* Returns the number of the first row whose service is not before this one. */
-static uint32_t place_of(const struct fg_usage_day *day, struct fg_slice service)
-{
-    return fg_lower_bound(i, 0, day->n_rows, fg_slice_cmp(day->rows[i].service, service) < 0);
-}
-
 struct fg_usage_row *fg_usage_day_row(struct fg_usage_day *day, struct fg_slice service,
                                       struct fg_arena *arena)
 {
-    uint32_t at = place_of(day, service);
+    uint32_t at =
+        fg_lower_bound(i, 0, day->n_rows, fg_slice_cmp(day->rows[i].service, service) < 0);
     struct fg_slice name;
 
     if (at < day->n_rows && fg_slice_eq(day->rows[at].service, service))
