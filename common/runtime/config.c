@@ -117,18 +117,6 @@ static enum fg_code set_from_variable(struct fg_conf *conf, struct fg_slice vari
     return fg_conf_set(&at, value, where, err);
 }
 
-static enum fg_code set_from_env(struct fg_conf *conf, char *const *env, struct fg_err *err)
-{
-    for (; env != NULL && *env != NULL; env++) {
-        struct fg_slice variable = fg_cstr(*env);
-
-        if (fg_slice_starts(variable, FG_CONF_ENV_PREFIX) &&
-            set_from_variable(conf, variable, err) != FG_OK)
-            return err->code;
-    }
-    return FG_OK;
-}
-
 /* name is without the dashes in front. */
 static enum fg_code find_flag(struct fg_conf *conf, struct fg_slice name, struct fg_conf_at *ret_at,
                               struct fg_err *err)
@@ -182,8 +170,13 @@ enum fg_code fg_conf_load(struct fg_conf *conf, const char *yaml_path, char *con
         return err->code;
     if (yaml_path != NULL && yaml_path[0] != '\0' && set_from_file(conf, yaml_path, err) != FG_OK)
         return err->code;
-    if (set_from_env(conf, env, err) != FG_OK)
-        return err->code;
+    for (; env != NULL && *env != NULL; env++) {
+        struct fg_slice variable = fg_cstr(*env);
+
+        if (fg_slice_starts(variable, FG_CONF_ENV_PREFIX) &&
+            set_from_variable(conf, variable, err) != FG_OK)
+            return err->code;
+    }
     return set_from_flags(conf, flags, n_flags, err);
 }
 

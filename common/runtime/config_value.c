@@ -163,13 +163,6 @@ static const char *parse_choice(const char *choices, struct fg_slice text, unsig
     return "is not one of";
 }
 
-static const char *parse_string(struct fg_slice text)
-{
-    if (fg_slice_find(text, '\0') != SIZE_MAX)
-        return "contains a NUL character";
-    return fg_utf8_valid(text) ? NULL : "is not UTF-8";
-}
-
 /* Returns NULL, or what is wrong with the text. Strings give their length. */
 static const char *parse(const struct fg_conf_field *field, struct fg_slice text,
                          union value *ret_value)
@@ -191,7 +184,9 @@ static const char *parse(const struct fg_conf_field *field, struct fg_slice text
     case FG_CONF_SECRET:
     case FG_CONF_YAML:
         ret_value->u = text.len;
-        return parse_string(text);
+        if (fg_slice_find(text, '\0') != SIZE_MAX)
+            return "contains a NUL character";
+        return fg_utf8_valid(text) ? NULL : "is not UTF-8";
     }
     return "has an unknown type";
 }

@@ -110,7 +110,7 @@ enum fg_code fg_disk_check(const char *path, uint64_t bytes, uint64_t keep_bytes
 }
 
 /* Publishes a measurement and the state that follows from it. */
-static void take(struct fg_disk *disk, const struct fg_disk_room *room, enum fg_disk_state state)
+static void publish(struct fg_disk *disk, const struct fg_disk_room *room, enum fg_disk_state state)
 {
     atomic_store(&disk->free_bytes, room->free_bytes);
     atomic_store(&disk->size_bytes, room->size_bytes);
@@ -123,7 +123,7 @@ static void take(struct fg_disk *disk, const struct fg_disk_room *room, enum fg_
     fg_metric_set(disk->metrics, DISK_STATE, (int64_t)state);
 }
 
-static void look(void *arg)
+static void measure(void *arg)
 {
     struct fg_disk *disk = arg;
     enum fg_disk_state before = fg_disk_state(disk), state;
@@ -136,7 +136,7 @@ static void look(void *arg)
         return;
     }
     state = fg_disk_next(before, room.free_bytes, disk->reserve_bytes);
-    take(disk, &room, state);
+    publish(disk, &room, state);
     say_change(disk, before, state);
 }
 
@@ -174,9 +174,9 @@ enum fg_code fg_disk_watch(const struct fg_disk_config *config, struct fg_disk *
         config->reserve_bytes > 0 ? config->reserve_bytes : fg_disk_reserve_of(room.size_bytes);
     register_metrics(disk, config);
     /* Measured once before the ticker runs: the caller sees the right state from the start. */
-    take(disk, &room, fg_disk_next(FG_DISK_OK, room.free_bytes, disk->reserve_bytes));
+    publish(disk, &room, fg_disk_next(FG_DISK_OK, room.free_bytes, disk->reserve_bytes));
     say_change(disk, FG_DISK_OK, fg_disk_state(disk));
-    if (fg_ticker_create(&(struct fg_ticker_config){"disk", LOOK_NS, look, disk}, &disk->ticker,
+    if (fg_ticker_create(&(struct fg_ticker_config){"disk", LOOK_NS, measure, disk}, &disk->ticker,
                          err) != FG_OK) {
         fg_disk_unwatch(disk);
         return err->code;

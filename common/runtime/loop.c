@@ -122,19 +122,6 @@ static void complain_if_open(uv_handle_t *handle, void *arg)
     fg_assert(uv_is_closing(handle));
 }
 
-/*
- * After uv_stop(): lets handles that are being closed and requests in flight come to their end, and
- * runs what they post. The wake handle does not count, so that uv_run() returns when all is quiet.
- */
-static void wind_down(struct fg_loop *loop)
-{
-    uv_unref((uv_handle_t *)&loop->wake);
-    do {
-        uv_walk(&loop->uv, complain_if_open, loop);
-        (void)uv_run(&loop->uv, UV_RUN_DEFAULT);
-    } while (inbox_run(loop));
-}
-
 static void *thread_main(void *arg)
 {
     struct fg_loop *loop = arg;
@@ -142,7 +129,13 @@ static void *thread_main(void *arg)
     (void)pthread_setname_np(pthread_self(), loop->name);
     current = loop;
     (void)uv_run(&loop->uv, UV_RUN_DEFAULT);
-    wind_down(loop);
+    /* Lets handles that are being closed and requests in flight come to their end, and runs what
+     * they post. The wake handle does not count, so that uv_run() returns when all is quiet. */
+    uv_unref((uv_handle_t *)&loop->wake);
+    do {
+        uv_walk(&loop->uv, complain_if_open, loop);
+        (void)uv_run(&loop->uv, UV_RUN_DEFAULT);
+    } while (inbox_run(loop));
     return NULL;
 }
 

@@ -71,7 +71,7 @@ static _Atomic uint64_t *cell(const struct fg_metrics *metrics, unsigned id, uns
     return &metrics->cells[stripe * metrics->stripe_cells + metrics->first_cell[id]];
 }
 
-static void check(const struct fg_metrics *metrics, unsigned id, enum fg_metric_kind kind)
+static void check_kind(const struct fg_metrics *metrics, unsigned id, enum fg_metric_kind kind)
 {
     fg_assert(id < metrics->n_defs && metrics->defs[id].kind == kind);
 }
@@ -83,20 +83,20 @@ static bool is_fraction(enum fg_metric_kind kind)
 
 void fg_metric_add(struct fg_metrics *metrics, unsigned id, uint64_t by)
 {
-    check(metrics, id, FG_METRIC_COUNTER);
+    check_kind(metrics, id, FG_METRIC_COUNTER);
     /* Relaxed: a counter orders nothing, and a scrape may miss the newest additions. */
     atomic_fetch_add_explicit(cell(metrics, id, my_stripe()), by, memory_order_relaxed);
 }
 
 void fg_metric_set(struct fg_metrics *metrics, unsigned id, int64_t value)
 {
-    check(metrics, id, FG_METRIC_GAUGE);
+    check_kind(metrics, id, FG_METRIC_GAUGE);
     atomic_store_explicit(cell(metrics, id, 0), (uint64_t)value, memory_order_relaxed);
 }
 
 void fg_metric_set_total(struct fg_metrics *metrics, unsigned id, uint64_t total)
 {
-    check(metrics, id, FG_METRIC_COUNTER);
+    check_kind(metrics, id, FG_METRIC_COUNTER);
     atomic_store_explicit(cell(metrics, id, 0), total, memory_order_relaxed);
 }
 
@@ -111,7 +111,7 @@ void fg_metric_observe_ns(struct fg_metrics *metrics, unsigned id, int64_t durat
     _Atomic uint64_t *cells;
     unsigned bucket = 0;
 
-    check(metrics, id, FG_METRIC_HISTOGRAM);
+    check_kind(metrics, id, FG_METRIC_HISTOGRAM);
     cells = cell(metrics, id, my_stripe());
     duration_ns = FG_MAX(duration_ns, 0);
     while (bucket < CELL_INF && duration_ns > bounds[bucket].upto_ns)
@@ -433,17 +433,6 @@ static void write_series(struct fg_buf *out, const struct metrics_row *rows,
     fg_buf_putc(out, '\n');
 }
 
-/* Counts the rows from here on that have the same name. */
-static size_t run_length(const struct metrics_row *rows, size_t count)
-{
-    size_t n = 1;
-
-    while (n < count && fg_slice_eq(rows[n].family, rows->family) &&
-           fg_slice_eq(rows[n].labels, rows->labels))
-        n++;
-    return n;
-}
-
 static void write_rows(struct fg_buf *out, const struct metrics_row *rows, size_t count)
 {
     const struct metrics_row *written = NULL; /* the last one */
@@ -453,7 +442,10 @@ static void write_rows(struct fg_buf *out, const struct metrics_row *rows, size_
         const struct metrics_row *row = &rows[i];
         uint64_t sums[HISTOGRAM_CELLS] = {0};
 
-        n = run_length(row, count - i);
+        n = 1;
+        while (n < count - i && fg_slice_eq(row[n].family, row->family) &&
+               fg_slice_eq(row[n].labels, row->labels))
+            n++;
         for (size_t same = 0; same < n; same++)
             sum_cells(row[same].table, (unsigned)(row[same].def - row[same].table->defs), sums);
         if (row->def->kind == FG_METRIC_HISTOGRAM && count_of(sums) == 0)

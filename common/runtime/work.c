@@ -416,16 +416,6 @@ enum fg_code fg_work_create(const char *name, const struct fg_lane_config lanes[
     return FG_OK;
 }
 
-/* Locked. */
-static int64_t oldest_mono_ns(const struct lane *lane, int64_t now_mono_ns)
-{
-    int64_t oldest = FG_MIN(now_mono_ns, head_mono_ns(&lane->helpers));
-
-    for (unsigned i = 0; i < lane->n_workers; i++)
-        oldest = FG_MIN(oldest, head_mono_ns(&lane->workers[i].pinned));
-    return fg_work_flows_oldest_mono_ns(&lane->flows, oldest);
-}
-
 unsigned fg_work_threads(const struct fg_work *work, enum fg_lane lane)
 {
     return work->lanes[lane].n_workers - work->lanes[lane].flows.guests;
@@ -438,12 +428,17 @@ void fg_work_state(struct fg_work *work, enum fg_lane lane_id, struct fg_lane_st
 
     pthread_mutex_lock(&lane->mutex);
     now = fg_mono_ns(fg_clock_real());
+
+    int64_t oldest = FG_MIN(now, head_mono_ns(&lane->helpers));
+
+    for (unsigned i = 0; i < lane->n_workers; i++)
+        oldest = FG_MIN(oldest, head_mono_ns(&lane->workers[i].pinned));
     *ret_state = (struct fg_lane_state){
         .queued = lane->queued,
         .running = atomic_load_explicit(&lane->running, memory_order_relaxed),
         .ended = atomic_load_explicit(&lane->ended, memory_order_relaxed),
         .refused = lane->refused,
-        .oldest_age_ns = now - oldest_mono_ns(lane, now),
+        .oldest_age_ns = now - fg_work_flows_oldest_mono_ns(&lane->flows, oldest),
     };
     pthread_mutex_unlock(&lane->mutex);
 }

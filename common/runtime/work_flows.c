@@ -154,17 +154,13 @@ static int64_t others_until_mono_ns(const struct fg_work_flows *flows,
     return until;
 }
 
-static bool others_are_active(const struct fg_work_flows *flows, const struct fg_work_flow *flow,
-                              int64_t now_mono_ns)
-{
-    return flows->n_busy > !is_idle(flow) || others_until_mono_ns(flows, flow) > now_mono_ns;
-}
-
 /* Returns how many workers the flow may use, with its jobs and their helpers. */
 static unsigned share(const struct fg_work_flows *flows, const struct fg_work_flow *flow,
                       int64_t now_mono_ns)
 {
-    return flows->workers > 1 && !flows->whole && others_are_active(flows, flow, now_mono_ns)
+    return flows->workers > 1 && !flows->whole &&
+                   (flows->n_busy > !is_idle(flow) ||
+                    others_until_mono_ns(flows, flow) > now_mono_ns)
                ? flows->workers - 1
                : flows->workers;
 }

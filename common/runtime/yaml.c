@@ -56,13 +56,6 @@ static const char *forbidden(const yaml_event_t *event)
     }
 }
 
-static enum fg_code parser_failed(struct fg_yaml *yaml)
-{
-    yaml->line = yaml->parser.problem_mark.line + 1;
-    return fg_yaml_refuse(yaml, "%s",
-                          yaml->parser.problem == NULL ? "not YAML" : yaml->parser.problem);
-}
-
 enum fg_code fg_yaml_next(struct fg_yaml *yaml)
 {
     const char *what;
@@ -70,7 +63,9 @@ enum fg_code fg_yaml_next(struct fg_yaml *yaml)
     yaml_event_delete(&yaml->event);
     if (!yaml_parser_parse(&yaml->parser, &yaml->event)) {
         memset(&yaml->event, 0, sizeof yaml->event);
-        return parser_failed(yaml);
+        yaml->line = yaml->parser.problem_mark.line + 1;
+        return fg_yaml_refuse(yaml, "%s",
+                              yaml->parser.problem == NULL ? "not YAML" : yaml->parser.problem);
     }
     yaml->line = yaml->event.start_mark.line + 1;
     what = forbidden(&yaml->event);
