@@ -42,20 +42,6 @@ static enum fg_http_refusal admit_body(struct fg_http_request *req, uint64_t bod
     return HTTP_ACCEPTED;
 }
 
-/*
- * Returns true if the request has two headers X-Scope-OrgID or Authorization. A gateway in front of
- * us may have checked one of them, and we would use the other.
- */
-static bool names_two_callers(const struct fg_http_request *req)
-{
-    static const char *const names[] = {"X-Scope-OrgID", "Authorization"};
-
-    for (size_t i = 0; i < FG_COUNT(names); i++)
-        if (fg_http_header_count(req, names[i]) > 1)
-            return true;
-    return false;
-}
-
 /* Asks the guard. A path that is not there demands no more than to be known, or a stranger would
  * learn which routes exist. */
 static enum fg_http_refusal ask_guard(struct fg_http_request *req)
@@ -85,9 +71,13 @@ bool fg_http_log_in(struct fg_http_request *req)
 enum fg_http_refusal fg_http_request_admit(struct fg_http_request *req, uint64_t body_len)
 {
     enum fg_http_refusal found = fg_http_server_match(req->conn->owner->server, req), why;
+    /* A gateway in front of us may have checked one of two such headers, and we would use the
+     * other. */
+    static const char *const names[] = {"X-Scope-OrgID", "Authorization"};
 
-    if (names_two_callers(req))
-        return HTTP_AMBIGUOUS;
+    for (size_t i = 0; i < FG_COUNT(names); i++)
+        if (fg_http_header_count(req, names[i]) > 1)
+            return HTTP_AMBIGUOUS;
     /* A client that may not call a route must not learn which routes exist either. */
     why = fg_http_doors_check(req, req->route == NULL ? FG_HTTP_READS : req->route->kind);
     if (why == HTTP_ACCEPTED)

@@ -216,24 +216,18 @@ static enum fg_http_refusal check_raw_bytes(const struct fg_http_conn *conn)
     return HTTP_ACCEPTED;
 }
 
-/* Returns whether the next request may begin. It always may if no other is under way. */
-static bool has_room(const struct fg_http_conn *conn)
-{
-    const struct fg_http1 *h1 = &conn->http1;
-
-    return h1->first == NULL ||
-           (h1->n_queued < conn->owner->config.pipeline_max && conn->held_bytes <= HELD_MAX_BYTES &&
-            fg_http_request_fits(conn, h1->n_queued));
-}
-
 static bool can_feed(const struct fg_http_conn *conn)
 {
     const struct fg_http1 *h1 = &conn->http1;
 
     if (h1->in.len == 0)
         return false;
+    /* The next request may always begin if no other is under way. */
     return h1->state == HTTP1_BODY ||
-           (h1->state == HTTP1_HEAD && (h1->current != NULL || has_room(conn)));
+           (h1->state == HTTP1_HEAD &&
+            (h1->current != NULL || h1->first == NULL ||
+             (h1->n_queued < conn->owner->config.pipeline_max &&
+              conn->held_bytes <= HELD_MAX_BYTES && fg_http_request_fits(conn, h1->n_queued))));
 }
 
 /*
@@ -345,31 +339,6 @@ static void write_continue(struct fg_http_conn *conn)
     (void)fg_http_conn_write(conn, &buf, 1);
 }
 
-static void flush(struct fg_http_conn *conn)
-{
-    while (conn->state == HTTP_CONN_OPEN && !conn->writing && write_batch(conn))
-        continue;
-    write_continue(conn);
-}
-
-/* The peer sends no more, so an incomplete request will never be complete. */
-static void end_input(struct fg_http1 *h1)
-{
-    if (h1->current != NULL && h1->state == HTTP1_BODY)
-        queue_drop_newest(h1);
-    else if (h1->current != NULL)
-        fg_http_request_free(h1->current);
-    h1->current = NULL;
-    h1->state = HTTP1_LAST;
-}
-
-static bool wants_input(const struct fg_http_conn *conn)
-{
-    if (conn->eof || conn->http1.in.len > 0)
-        return false;
-    return conn->http1.state != HTTP1_LAST || conn->discarded_bytes < HTTP_LINGER_MAX_BYTES;
-}
-
 /* Decides what to wait for, after everything possible was done. */
 static void settle(struct fg_http_conn *conn)
 {
@@ -377,27 +346,23 @@ static void settle(struct fg_http_conn *conn)
 
     if (h1->in.len == 0)
         drop_pending(conn);
-    if (conn->eof && h1->in.len == 0 && h1->state != HTTP1_LAST)
-        end_input(h1);
+    if (conn->eof && h1->in.len == 0 && h1->state != HTTP1_LAST) {
+        /* The peer sends no more, so an incomplete request will never be complete. */
+        if (h1->current != NULL && h1->state == HTTP1_BODY)
+            queue_drop_newest(h1);
+        else if (h1->current != NULL)
+            fg_http_request_free(h1->current);
+        h1->current = NULL;
+        h1->state = HTTP1_LAST;
+    }
     if (h1->state == HTTP1_LAST && h1->first == NULL && !conn->writing)
         fg_http_conn_leave(conn);
     else
-        fg_http_conn_read(conn, wants_input(conn));
+        fg_http_conn_read(
+            conn, !conn->eof && h1->in.len == 0 &&
+                      (h1->state != HTTP1_LAST || conn->discarded_bytes < HTTP_LINGER_MAX_BYTES));
     fg_http_conn_idle(conn, conn->state == HTTP_CONN_OPEN && h1->state == HTTP1_HEAD &&
                                 h1->first == NULL && h1->current == NULL && !conn->writing);
-}
-
-/* Hands the connection over to HTTP/2: all requests before were answered. */
-static void hand_over(struct fg_http_conn *conn)
-{
-    struct fg_http1 *h1 = &conn->http1;
-    struct fg_slice rest = h1->in;
-    struct fg_buf copy; /* what is pending goes with HTTP/1.1 */
-
-    fg_buf_init(&copy, HTTP_READ_BYTES);
-    fg_buf_put(&copy, rest);
-    fg_http2_upgrade(queue_pop(h1), fg_buf_slice(&copy));
-    fg_buf_done(&copy);
 }
 
 static void pump(struct fg_http_conn *conn)
@@ -410,13 +375,23 @@ static void pump(struct fg_http_conn *conn)
     do {
         while (can_feed(conn))
             feed_once(conn);
-        flush(conn);
+        while (conn->state == HTTP_CONN_OPEN && !conn->writing && write_batch(conn))
+            continue;
+        write_continue(conn);
     } while (can_feed(conn));
     h1->pumping = false;
-    if (conn->state == HTTP_CONN_OPEN && h1->state == HTTP1_UPGRADED)
-        hand_over(conn);
-    else if (conn->state == HTTP_CONN_OPEN)
+    if (conn->state == HTTP_CONN_OPEN && h1->state == HTTP1_UPGRADED) {
+        /* Hands the connection over to HTTP/2: all requests before were answered. */
+        struct fg_slice rest = h1->in;
+        struct fg_buf copy; /* what is pending goes with HTTP/1.1 */
+
+        fg_buf_init(&copy, HTTP_READ_BYTES);
+        fg_buf_put(&copy, rest);
+        fg_http2_upgrade(queue_pop(h1), fg_buf_slice(&copy));
+        fg_buf_done(&copy);
+    } else if (conn->state == HTTP_CONN_OPEN) {
         settle(conn);
+    }
 }
 
 /* --- events --- */

@@ -4,26 +4,14 @@
  */
 #include "common/net/http/impl.h"
 
-static void put_connection(struct fg_http_request *req)
-{
-    if (fg_http1_closes_after(req))
-        fg_buf_put(&req->out_head, FG_LIT("Connection: close\r\n"));
-    else if (req->http10)
-        fg_buf_put(&req->out_head, FG_LIT("Connection: keep-alive\r\n"));
-}
-
-/* True if the client says that it reads trailers (RFC 9110, 6.5.1). */
-static bool wants_trailers(const struct fg_http_request *req)
-{
-    return req->trailers.len > 0 && !req->http10 && req->method != FG_HTTP_HEAD &&
-           fg_http_header_has(req, "TE", "trailers");
-}
-
 static void put_length(struct fg_http_request *req)
 {
     struct fg_buf *head = &req->out_head;
 
-    req->chunked = req->streaming || wants_trailers(req);
+    /* Trailers only for a client that says that it reads them (RFC 9110, 6.5.1). */
+    req->chunked =
+        req->streaming || (req->trailers.len > 0 && !req->http10 && req->method != FG_HTTP_HEAD &&
+                           fg_http_header_has(req, "TE", "trailers"));
     if (req->chunked) {
         fg_buf_put(head, FG_LIT("Transfer-Encoding: chunked\r\n"));
         return;
@@ -66,7 +54,10 @@ static void put_head(struct fg_http_request *req)
     if (req->coding != HTTP_IDENTITY)
         fg_buf_put(head, req->coding == HTTP_GZIP ? FG_LIT("Content-Encoding: gzip\r\n")
                                                   : FG_LIT("Content-Encoding: zstd\r\n"));
-    put_connection(req);
+    if (fg_http1_closes_after(req))
+        fg_buf_put(&req->out_head, FG_LIT("Connection: close\r\n"));
+    else if (req->http10)
+        fg_buf_put(&req->out_head, FG_LIT("Connection: keep-alive\r\n"));
     fg_buf_put(head, fg_buf_slice(&req->extra));
     fg_buf_put(head, FG_LIT("\r\n"));
     fg_assert(!req->extra.full && !head->full);

@@ -126,7 +126,7 @@ void fg_http2_body_end(struct fg_http_conn *conn, struct fg_http_request *req)
 
 /* Hands over complete requests. Handlers may answer and other streams may close meanwhile, so
  * the list is read again from its start each time. */
-static void work(struct fg_http_conn *conn)
+static void serve_complete(struct fg_http_conn *conn)
 {
     struct fg_http2 *h2 = conn->http2;
 
@@ -194,7 +194,7 @@ static void pump(struct fg_http_conn *conn)
     if (h2->pumping || conn->state != HTTP_CONN_OPEN)
         return;
     h2->pumping = true;
-    work(conn);
+    serve_complete(conn);
     while (conn->state == HTTP_CONN_OPEN && !conn->writing && fg_http2_write_batch(conn))
         continue;
     h2->pumping = false;

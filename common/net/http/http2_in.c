@@ -31,13 +31,6 @@ void fg_http2_request_begin(struct fg_http_conn *conn, struct fg_http_request *r
     h2->n_requests++;
 }
 
-static int refuse_stream(struct fg_http_conn *conn, int32_t stream_id)
-{
-    (void)nghttp2_submit_rst_stream(conn->http2->session, NGHTTP2_FLAG_NONE, stream_id,
-                                    NGHTTP2_REFUSED_STREAM);
-    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-}
-
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
     /* Answers take turns, 16 KiB each. By default, RFC 9218 sends a large answer before all
@@ -52,8 +45,11 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
         return 0; /* trailers */
     /* Streams that were reset are none to nghttp2, but a handler may still be at work on each. */
     if (h2->n_requests >= 2 * conn->owner->config.streams_max ||
-        !fg_http_request_fits(conn, h2->n_requests))
-        return refuse_stream(conn, frame->hd.stream_id);
+        !fg_http_request_fits(conn, h2->n_requests)) {
+        (void)nghttp2_submit_rst_stream(conn->http2->session, NGHTTP2_FLAG_NONE,
+                                        frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    }
     req = fg_http_request_new(conn);
     fg_http_conn_idle(conn, false);
     fg_http2_request_begin(conn, req, frame->hd.stream_id);

@@ -64,17 +64,12 @@ static bool is_owed(struct fg_http2_meter *meter)
     return true;
 }
 
-static void refill(struct fg_http2_meter *meter, int64_t now_mono_ns)
+bool fg_http2_meter_count(struct fg_http2_meter *meter, struct fg_slice bytes, int64_t now_mono_ns)
 {
     double seconds = (double)(now_mono_ns - meter->refilled_mono_ns) / (double)FG_SECOND_NS;
 
     meter->tokens = FG_MIN(meter->tokens + seconds * TOKENS_PER_S, (double)TOKENS_MAX);
     meter->refilled_mono_ns = now_mono_ns;
-}
-
-bool fg_http2_meter_count(struct fg_http2_meter *meter, struct fg_slice bytes, int64_t now_mono_ns)
-{
-    refill(meter, now_mono_ns);
     while (bytes.len > 0) {
         size_t skipped = FG_MIN(meter->skip, bytes.len);
         size_t taken;

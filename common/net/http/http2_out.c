@@ -59,16 +59,6 @@ void fg_http2_submit_continue(struct fg_http_request *req)
                                  NULL, fields_of(fields), n_fields(fields), NULL);
 }
 
-static void submit_trailers(struct fg_http_request *req)
-{
-    struct fg_buf *fields = &req->out_head;
-
-    fg_buf_clear(fields);
-    put_lines(fields, fg_buf_slice(&req->trailers));
-    (void)nghttp2_submit_trailer(req->conn->http2->session, req->h2.stream_id, fields_of(fields),
-                                 n_fields(fields));
-}
-
 /* --- bodies --- */
 
 static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *buf, size_t length,
@@ -93,7 +83,13 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream_id, uint8_t *b
     *ret_flags |= NGHTTP2_DATA_FLAG_EOF;
     if (req->trailers.len > 0) {
         *ret_flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-        submit_trailers(req);
+
+        struct fg_buf *fields = &req->out_head;
+
+        fg_buf_clear(fields);
+        put_lines(fields, fg_buf_slice(&req->trailers));
+        (void)nghttp2_submit_trailer(req->conn->http2->session, req->h2.stream_id,
+                                     fields_of(fields), n_fields(fields));
     }
     return (ssize_t)left;
 }

@@ -102,14 +102,6 @@ static void on_connection(uv_stream_t *listener, int status)
 
 /* --- the clock --- */
 
-static void close_listener(struct fg_http_loop *owner)
-{
-    if (uv_is_closing((uv_handle_t *)&owner->listener))
-        return;
-    uv_close((uv_handle_t *)&owner->listener, on_handle_closed);
-    close_tick_when_done(owner);
-}
-
 /*
  * One look at all connections now and then, instead of a timer for each that every request would
  * have to set: some nanoseconds for each connection, twice a second.
@@ -127,18 +119,12 @@ static void on_tick(uv_timer_t *timer)
         fg_http_conn_tick(conn, now_mono_ns);
     }
     /* Last: without connections it closes this timer. */
-    if (owner->draining)
-        close_listener(owner);
-}
-
-/* Often enough for the shortest timeout to be a quarter late at most. */
-static uint64_t tick_ms(const struct fg_http_config *config)
-{
-    int64_t least_ns = FG_MIN(FG_MIN(config->head_timeout_ns, config->body_timeout_ns),
-                              FG_MIN(config->idle_timeout_ns, config->write_timeout_ns));
-    int64_t ms = FG_MIN(least_ns, config->handshake_timeout_ns) / FG_MS_NS / 4;
-
-    return (uint64_t)FG_MAX(FG_MIN(ms, (int64_t)TICK_MAX_MS), (int64_t)TICK_MIN_MS);
+    if (owner->draining) {
+        if (uv_is_closing((uv_handle_t *)&owner->listener))
+            return;
+        uv_close((uv_handle_t *)&owner->listener, on_handle_closed);
+        close_tick_when_done(owner);
+    }
 }
 
 /* --- begin and end, on the loop --- */
@@ -146,7 +132,12 @@ static uint64_t tick_ms(const struct fg_http_config *config)
 void fg_http_loop_listen(struct fg_http_loop *owner, int fd, int *ret_status)
 {
     uv_loop_t *uv = fg_loop_uv(owner->loop);
-    uint64_t every_ms = tick_ms(&owner->config);
+    /* Often enough for the shortest timeout to be a quarter late at most. */
+    const struct fg_http_config *config = &owner->config;
+    int64_t least_ns = FG_MIN(FG_MIN(config->head_timeout_ns, config->body_timeout_ns),
+                              FG_MIN(config->idle_timeout_ns, config->write_timeout_ns));
+    int64_t ms = FG_MIN(least_ns, config->handshake_timeout_ns) / FG_MS_NS / 4;
+    uint64_t every_ms = (uint64_t)FG_MAX(FG_MIN(ms, (int64_t)TICK_MAX_MS), (int64_t)TICK_MIN_MS);
 
     fg_assert(uv_tcp_init(uv, &owner->listener) == 0);
     fg_assert(uv_timer_init(uv, &owner->tick) == 0);

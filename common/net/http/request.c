@@ -141,11 +141,6 @@ enum fg_http_refusal fg_http_request_add_piece(struct fg_http_request *req,
 
 /* --- percent-decoding (RFC 3986, 2.1) --- */
 
-static bool has_escape(struct fg_slice text, bool plus)
-{
-    return fg_slice_find(text, '%') != SIZE_MAX || (plus && fg_slice_find(text, '+') != SIZE_MAX);
-}
-
 /* Decodes escapes. plus: '+' is a blank, as in forms. Returns false if an escape is invalid or
  * the arena is full. Text without escapes is not copied. */
 static bool percent_decode(struct fg_arena *arena, struct fg_slice text, bool plus,
@@ -155,7 +150,7 @@ static bool percent_decode(struct fg_arena *arena, struct fg_slice text, bool pl
     uint8_t *out;
     size_t len = 0;
 
-    if (!has_escape(text, plus)) {
+    if (fg_slice_find(text, '%') == SIZE_MAX && (!plus || fg_slice_find(text, '+') == SIZE_MAX)) {
         *ret_text = text;
         return true;
     }

@@ -172,21 +172,14 @@ static void drop_answer(struct fg_http_request *req)
     fg_assert(fg_http_answer_hold(req)); /* it is small */
 }
 
-/*
- * Returns whether browsers are told to use TLS only (RFC 6797). Not for localhost: the rule would
- * apply to every other program on the user's machine. Browsers ignore it for IP addresses.
- */
-static bool wants_https_only(const struct fg_http_request *req)
-{
-    return req->conn->secure && req->authority.ptr != NULL &&
-           !fg_http_is_loopback_host(req->authority);
-}
-
 void fg_http_put_headers(struct fg_http_request *req, const char *content_type)
 {
     if (content_type != NULL)
         put_header(&req->extra, "Content-Type", content_type);
-    if (wants_https_only(req))
+    /* Browsers are told to use TLS only (RFC 6797). Not for localhost: the rule would apply to
+     * every other program on the user's machine. Browsers ignore it for IP addresses. */
+    if (req->conn->secure && req->authority.ptr != NULL &&
+        !fg_http_is_loopback_host(req->authority))
         put_header(&req->extra, "Strict-Transport-Security", "max-age=31536000");
 }
 

@@ -209,18 +209,6 @@ static void handshake_complete(struct fg_tcp_conn *tcp)
     conn->protocol->pump(conn);
 }
 
-/* The client speaks HTTP where TLS is expected. It is told so in HTTP, since everything else
- * would look like noise to it. */
-static void answer_in_cleartext(struct fg_tcp_conn *tcp)
-{
-    struct fg_http_conn *conn = &tcp->conn;
-
-    fg_secure_close(tcp);
-    conn->io = &fg_tcp_io;
-    conn->opening = conn->secure = false;
-    fg_http_conn_refuse(conn, HTTP_CLEARTEXT, fg_mono_ns(conn->owner->clock));
-}
-
 /* Decrypts as long as the connection wants input and there is some. Returns why it stopped. */
 static enum fg_tls_status decrypt(struct fg_tcp_conn *tcp)
 {
@@ -258,7 +246,12 @@ static void deliver(struct fg_tcp_conn *tcp)
     status = decrypt(tcp);
     secure->delivering = false;
     if (status == FG_TLS_CLEARTEXT) {
-        answer_in_cleartext(tcp);
+        /* The client speaks HTTP where TLS is expected. It is told so in HTTP, since everything
+         * else would look like noise to it. */
+        fg_secure_close(tcp);
+        conn->io = &fg_tcp_io;
+        conn->opening = conn->secure = false;
+        fg_http_conn_refuse(conn, HTTP_CLEARTEXT, fg_mono_ns(conn->owner->clock));
         return;
     }
     fg_tls_keep(secure->tls);

@@ -20,11 +20,6 @@ static struct fg_http_conn *conn_of(void *data)
     return fg_obj(data, fg_http_conn, HTTP_CONN_MAGIC);
 }
 
-static int64_t now_of(const struct fg_http_conn *conn)
-{
-    return fg_mono_ns(conn->owner->clock);
-}
-
 /* --- struct fg_http_io --- */
 
 static void on_written(uv_write_t *write, int status)
@@ -99,7 +94,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     else if (n > 0 && tcp->secure != NULL)
         fg_secure_input(tcp, fg_bytes(buf->base, (size_t)n));
     else if (n > 0)
-        fg_http_conn_input(conn, fg_bytes(buf->base, (size_t)n), now_of(conn));
+        fg_http_conn_input(conn, fg_bytes(buf->base, (size_t)n), fg_mono_ns(conn->owner->clock));
     else if (n == UV_EOF && tcp->secure != NULL)
         fg_secure_eof(tcp);
     else if (n == UV_EOF)
@@ -181,15 +176,6 @@ static void name_peer(struct fg_tcp_conn *tcp)
         memmove(tcp->conn.peer, tcp->conn.peer + 7, strlen(tcp->conn.peer + 7) + 1);
 }
 
-static void limit_unsent(const struct fg_tcp_conn *tcp)
-{
-    const int most = UNSENT_BY_SYSTEM_BYTES;
-    int fd;
-
-    if (uv_fileno((const uv_handle_t *)&tcp->tcp, &fd) == 0)
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof most);
-}
-
 struct fg_http_conn *fg_http_socket_accept(struct fg_http_loop *owner)
 {
     struct fg_tcp_conn *tcp = fg_new(struct fg_tcp_conn);
@@ -206,7 +192,12 @@ struct fg_http_conn *fg_http_socket_accept(struct fg_http_loop *owner)
         return NULL;
     }
     (void)uv_tcp_nodelay(&tcp->tcp, 1);
-    limit_unsent(tcp);
+
+    const int most = UNSENT_BY_SYSTEM_BYTES;
+    int fd;
+
+    if (uv_fileno((const uv_handle_t *)&tcp->tcp, &fd) == 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof most);
     name_peer(tcp);
     fg_http_peers_enter(owner, conn);
     return conn;

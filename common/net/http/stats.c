@@ -174,15 +174,6 @@ static struct fg_metrics *series_metrics(struct fg_http_stats *stats, size_t at)
     return metrics;
 }
 
-static size_t status_index(unsigned status)
-{
-    size_t i = 0;
-
-    while (statuses[i] != status && statuses[i] != 0)
-        i++;
-    return i;
-}
-
 struct fg_http_stats *fg_http_stats_create(struct fg_registry *registry,
                                            const struct fg_http_route *routes, size_t n_routes)
 {
@@ -228,7 +219,12 @@ void fg_http_stats_answered(struct fg_http_stats *stats, enum fg_http_version ve
     if (stats == NULL)
         return;
     fg_metric_add(stats->metrics, version == HTTP_2 ? HTTP_ANSWERS_2 : HTTP_ANSWERS_1, 1);
-    fg_metric_observe_ns(series_metrics(stats, at + status_index(status)), 0, duration_ns);
+
+    size_t i = 0;
+
+    while (statuses[i] != status && statuses[i] != 0)
+        i++;
+    fg_metric_observe_ns(series_metrics(stats, at + i), 0, duration_ns);
 }
 
 void fg_http_stats_event(struct fg_http_stats *stats, enum fg_http_event event)
