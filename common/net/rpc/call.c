@@ -86,15 +86,6 @@ bool fg_peer_is_bad(const struct fg_peer *peer, int64_t now_mono_ns)
 
 /* --- there --- */
 
-static void refuse_size(struct fg_call *call, size_t size, uint64_t max)
-{
-    char text[100];
-
-    (void)snprintf(text, sizeof text, "%s of %zu bytes, at most %llu",
-                   fg_rpc_kind_of(call->method)->name, size, (unsigned long long)max);
-    fg_call_refuse(call, FG_E_TOO_LARGE, text);
-}
-
 /* The frame of a call in parts has neither cluster nor deadline: its parts have them. */
 void fg_peer_send(struct fg_peer *peer, struct fg_call *call)
 {
@@ -110,12 +101,18 @@ void fg_peer_send(struct fg_peer *peer, struct fg_call *call)
     call->rest_bytes = 0;
     call->begun_mono_ns = fg_mono_ns(fg_clock_real());
     atomic_fetch_add(&peer->calls, 1);
-    if (size == 0 || size > max)
-        refuse_size(call, call->head.len + call->payload.len, max);
-    else if (size > FG_RPC_WHOLE_MAX_BYTES)
+    if (size == 0 || size > max) {
+        char text[100];
+
+        (void)snprintf(text, sizeof text, "%s of %zu bytes, at most %llu",
+                       fg_rpc_kind_of(call->method)->name, call->head.len + call->payload.len,
+                       (unsigned long long)max);
+        fg_call_refuse(call, FG_E_TOO_LARGE, text);
+    } else if (size > FG_RPC_WHOLE_MAX_BYTES) {
         fg_split_send(call, &frame);
-    else
+    } else {
         peer->ops->send(peer, call);
+    }
 }
 
 void fg_call_done(struct fg_peer *peer, struct fg_call *call)

@@ -78,8 +78,8 @@ void fg_chunked_replies_destroy(struct fg_chunked_replies *replies)
     free(replies);
 }
 
-static struct stored_reply *make(struct fg_chunked_replies *replies, uint32_t owner,
-                                 struct fg_buf *payload)
+static struct stored_reply *store_reply(struct fg_chunked_replies *replies, uint32_t owner,
+                                        struct fg_buf *payload)
 {
     struct stored_reply *one = fg_new(struct stored_reply);
 
@@ -111,7 +111,7 @@ enum fg_code fg_chunked_replies_add(struct fg_chunked_replies *replies, uint32_t
                        payload->len, replies->n, (unsigned long long)replies->bytes,
                        (unsigned long long)replies->max_bytes);
     } else {
-        struct stored_reply *one = make(replies, owner, payload);
+        struct stored_reply *one = store_reply(replies, owner, payload);
 
         one->end_mono_ns = deadline_mono_ns;
         one->idle_end_mono_ns = fg_time_add(now_mono_ns, IDLE_NS);

@@ -78,8 +78,8 @@ static void sweep(struct fg_chunked_requests *parts, int64_t now_mono_ns)
 
 /* Locked. The room is charged now and allocated at once, so that each part is copied once. The
  * system gives it real memory only as parts come. */
-static enum fg_code begin(struct fg_chunked_requests *parts, const struct fg_request_part *part,
-                          struct fg_err *err)
+static enum fg_code begin_request(struct fg_chunked_requests *parts,
+                                  const struct fg_request_part *part, struct fg_err *err)
 {
     struct fg_whole_request *one;
 
@@ -108,28 +108,22 @@ static enum fg_code begin(struct fg_chunked_requests *parts, const struct fg_req
     return FG_OK;
 }
 
-/* Returns the index of the part's request, or parts->n. Locked. */
-static size_t find(const struct fg_chunked_requests *parts, const struct fg_request_part *part)
+/* Locked. */
+static enum fg_code add_part(struct fg_chunked_requests *parts, const struct fg_request_part *part,
+                             int64_t now_mono_ns, struct fg_whole_request **ret_whole,
+                             struct fg_err *err)
 {
     size_t i = 0;
 
     while (i < parts->n &&
            (parts->requests[i]->key != part->key || parts->requests[i]->owner != part->owner))
         i++;
-    return i;
-}
 
-/* Locked. */
-static enum fg_code add(struct fg_chunked_requests *parts, const struct fg_request_part *part,
-                        int64_t now_mono_ns, struct fg_whole_request **ret_whole,
-                        struct fg_err *err)
-{
-    size_t i = find(parts, part);
     struct fg_whole_request *one;
 
     if (i == parts->n && part->offset > 0)
         return fg_fail(err, FG_E_UNAVAILABLE, "the first chunks of the request were discarded");
-    if (i == parts->n && begin(parts, part, err) != FG_OK)
+    if (i == parts->n && begin_request(parts, part, err) != FG_OK)
         return err->code;
     one = parts->requests[i];
     one->idle_end_mono_ns = fg_time_add(now_mono_ns, IDLE_NS);
@@ -158,7 +152,7 @@ enum fg_code fg_chunked_requests_add(struct fg_chunked_requests *parts,
                        (unsigned long long)part->offset, (unsigned long long)part->total);
     (void)pthread_mutex_lock(&parts->lock);
     sweep(parts, now_mono_ns);
-    code = add(parts, part, now_mono_ns, ret_whole, err);
+    code = add_part(parts, part, now_mono_ns, ret_whole, err);
     (void)pthread_mutex_unlock(&parts->lock);
     return code;
 }

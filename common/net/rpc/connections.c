@@ -44,7 +44,7 @@ void fg_connection_unref(struct fg_connection *connection)
         free(connection);
 }
 
-static void end(struct fg_connection *connection)
+static void end_connection(struct fg_connection *connection)
 {
     atomic_store(&connection->gone, true);
     fg_connection_unref(connection);
@@ -57,7 +57,7 @@ void fg_connections_destroy(struct fg_connections *connections)
     for (unsigned i = 0; i < connections->n_buckets; i++)
         for (struct fg_connection *at = connections->buckets[i], *next; at != NULL; at = next) {
             next = at->next;
-            end(at);
+            end_connection(at);
         }
     (void)pthread_mutex_destroy(&connections->lock);
     free(connections->buckets);
@@ -137,7 +137,7 @@ void fg_connections_remove(struct fg_connections *connections, uint32_t id)
     }
     (void)pthread_mutex_unlock(&connections->lock);
     if (connection != NULL)
-        end(connection);
+        end_connection(connection);
 }
 
 struct fg_connection *fg_connections_ref(struct fg_connections *connections, uint32_t id)

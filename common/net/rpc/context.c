@@ -75,14 +75,6 @@ static void on_scrape(void *arg)
     (void)pthread_mutex_unlock(&rpc->lock);
 }
 
-static void start_counting(struct fg_rpc *rpc)
-{
-    if (rpc->registry == NULL)
-        return;
-    rpc->metrics = fg_metrics_register(rpc->registry, rpc_metrics, FG_COUNT(rpc_metrics));
-    fg_registry_on_scrape(rpc->registry, on_scrape, rpc);
-}
-
 /* Any one of the settings asks for TLS, so that none of them is ignored silently. */
 static enum fg_code start_tls(struct fg_rpc *rpc, struct fg_registry *registry, struct fg_err *err)
 {
@@ -121,7 +113,10 @@ enum fg_code fg_rpc_create(const struct fg_rpc_settings *settings, struct fg_reg
         fg_rpc_destroy(rpc);
         return err->code;
     }
-    start_counting(rpc);
+    if (rpc->registry != NULL) {
+        rpc->metrics = fg_metrics_register(rpc->registry, rpc_metrics, FG_COUNT(rpc_metrics));
+        fg_registry_on_scrape(rpc->registry, on_scrape, rpc);
+    }
     *ret_rpc = rpc;
     return FG_OK;
 }

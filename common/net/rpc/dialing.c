@@ -175,15 +175,6 @@ static void check_all(void *arg)
     (void)pthread_mutex_unlock(&checks.lock);
 }
 
-/* Locked. */
-static enum fg_code start_checks(struct fg_err *err)
-{
-    const struct fg_ticker_config config = {
-        .name = "rpc-dialing", .period_ns = CHECK_MS * FG_MS_NS, .tick = check_all};
-
-    return checks.ticker != NULL ? FG_OK : fg_ticker_create(&config, &checks.ticker, err);
-}
-
 struct fg_dialing *fg_dialing_create(const struct fg_dialing_config *config)
 {
     struct fg_dialing *dialing = fg_new(struct fg_dialing);
@@ -199,7 +190,11 @@ enum fg_code fg_dialing_start(struct fg_dialing *dialing, struct fg_err *err)
     if (open_dialer(dialing, patient_of(dialing), err) != FG_OK)
         return err->code;
     (void)pthread_mutex_lock(&checks.lock);
-    code = start_checks(err);
+
+    const struct fg_ticker_config config = {
+        .name = "rpc-dialing", .period_ns = CHECK_MS * FG_MS_NS, .tick = check_all};
+
+    code = checks.ticker != NULL ? FG_OK : fg_ticker_create(&config, &checks.ticker, err);
     if (code == FG_OK) {
         dialing->next = checks.first;
         checks.first = dialing;

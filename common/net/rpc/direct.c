@@ -16,20 +16,13 @@ struct direct_request {
     uint8_t bytes[]; /* the frame */
 };
 
-static uint8_t *encode(const struct fg_rpc_frame *frame)
-{
-    uint8_t *bytes = fg_malloc(fg_rpc_frame_size(frame));
-
-    fg_rpc_frame_encode(frame, bytes);
-    return bytes;
-}
-
 static void direct_reply(struct fg_rpc_request *base, const struct fg_rpc_frame *frame)
 {
     struct direct_request *req = fg_container(base, struct direct_request, req);
     struct fg_call *call = req->call;
 
-    call->transport = encode(frame);
+    call->transport = fg_malloc(fg_rpc_frame_size(frame));
+    fg_rpc_frame_encode(frame, call->transport);
     fg_rpc_request_done(base); /* after the copy: the reply may be made of the request */
     free(req);
     fg_call_read_reply(call, fg_bytes(call->transport, fg_rpc_frame_size(frame)));

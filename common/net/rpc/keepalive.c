@@ -44,12 +44,12 @@ static nng_duration ms_of(int64_t ns)
     return (nng_duration)FG_MIN(FG_MAX(ns / FG_MS_NS, 1), INT32_MAX);
 }
 
-static void rest(struct fg_keepalive *keepalive)
+static void schedule_check(struct fg_keepalive *keepalive)
 {
     nng_sleep_aio(ms_of(keepalive->config.after_ns / LOOKS), keepalive->rest_aio);
 }
 
-static void ask(struct fg_keepalive *keepalive)
+static void send_ping(struct fg_keepalive *keepalive)
 {
     struct fg_rpc_frame frame = {
         .kind = FG_RPC_PING,
@@ -65,7 +65,7 @@ static void ask(struct fg_keepalive *keepalive)
     nng_ctx_send(keepalive->ctx, keepalive->ask_aio);
 }
 
-static void hear(struct fg_keepalive *keepalive)
+static void note_answer(struct fg_keepalive *keepalive)
 {
     keepalive->sent = true;
     nng_ctx_recv(keepalive->ctx, keepalive->ask_aio);
@@ -73,7 +73,7 @@ static void hear(struct fg_keepalive *keepalive)
 
 /* On an nng thread. Calls that ended since the last look without an answer were asked as well. A
  * look at which nobody has asked says nothing: calls may be rare. */
-static void look(void *arg)
+static void check_peer(void *arg)
 {
     struct fg_keepalive *keepalive = arg;
     struct fg_peer_health health;
@@ -88,9 +88,9 @@ static void look(void *arg)
     keepalive->success_mono_ns = health.success_mono_ns;
     keepalive->failures = health.failures;
     if (keepalive->quiet_looks < QUIET_LOOKS)
-        rest(keepalive);
+        schedule_check(keepalive);
     else
-        ask(keepalive);
+        send_ping(keepalive);
 }
 
 /* Closes the connection; the next one is the dialer's business. If it has ended meanwhile, nng
@@ -108,12 +108,6 @@ static void give_up(struct fg_keepalive *keepalive)
                 fg_ls("peer", keepalive->config.url));
 }
 
-static void drop_message(struct fg_keepalive *keepalive)
-{
-    nng_msg_free(nng_aio_get_msg(keepalive->ask_aio)); /* NULL is fine */
-    nng_aio_set_msg(keepalive->ask_aio, NULL);
-}
-
 /* On an nng thread. An aio that was stopped refuses to begin, which ends the chain of callbacks. */
 static void on_asked(void *arg)
 {
@@ -121,16 +115,18 @@ static void on_asked(void *arg)
     int rv = nng_aio_result(keepalive->ask_aio);
 
     if (rv == 0 && !keepalive->sent) {
-        hear(keepalive);
+        note_answer(keepalive);
         return;
     }
-    drop_message(keepalive); /* the answer, or what could not be sent */
+    /* The answer, or the message that was not sent; NULL is fine. */
+    nng_msg_free(nng_aio_get_msg(keepalive->ask_aio));
+    nng_aio_set_msg(keepalive->ask_aio, NULL);
     if (atomic_load(&keepalive->stopping))
         return;
     if (rv == NNG_ETIMEDOUT)
         give_up(keepalive);
     keepalive->quiet_looks = 0;
-    rest(keepalive);
+    schedule_check(keepalive);
 }
 
 int fg_keepalive_create(const struct fg_keepalive_config *config,
@@ -144,7 +140,7 @@ int fg_keepalive_create(const struct fg_keepalive_config *config,
     (void)pthread_mutex_init(&keepalive->lock, NULL);
     rv = nng_ctx_open(&keepalive->ctx, config->socket); /* closed with the socket */
     if (rv == 0)
-        rv = nng_aio_alloc(&keepalive->rest_aio, look, keepalive);
+        rv = nng_aio_alloc(&keepalive->rest_aio, check_peer, keepalive);
     if (rv == 0)
         rv = nng_aio_alloc(&keepalive->ask_aio, on_asked, keepalive);
     if (rv != 0) {
@@ -169,7 +165,7 @@ void fg_keepalive_connected(struct fg_keepalive *keepalive, nng_pipe pipe)
 void fg_keepalive_start(struct fg_keepalive *keepalive)
 {
     if (keepalive != NULL)
-        rest(keepalive);
+        schedule_check(keepalive);
 }
 
 /* A time-out's callback may begin after nng_aio_stop(): nng_aio_free() is what waits for it.

@@ -40,16 +40,6 @@ void fg_rpc_frame_encode(const struct fg_rpc_frame *frame, uint8_t *out)
     (void)put_slice(out, frame->payload);
 }
 
-/* Bytes that begin like ours come from a process of another release, and its operator has to
- * know that. */
-static enum fg_code refuse_magic(struct fg_slice bytes, struct fg_err *err)
-{
-    if (fg_slice_starts(bytes, "FGR") && bytes.len > 3 && bytes.ptr[3] > ' ' && bytes.ptr[3] <= '~')
-        return fg_fail(err, FG_E_UNIMPLEMENTED, "message of protocol FGR%c, here is FGR1",
-                       bytes.ptr[3]);
-    return fg_fail(err, FG_E_INVALID, "not a message of protocol FGR1 (%zu bytes)", bytes.len);
-}
-
 enum fg_code fg_rpc_frame_decode(struct fg_slice bytes, struct fg_rpc_frame *ret_frame,
                                  struct fg_err *err)
 {
@@ -58,8 +48,15 @@ enum fg_code fg_rpc_frame_decode(struct fg_slice bytes, struct fg_rpc_frame *ret
     struct fg_slice seen = fg_cur_take(&cur, sizeof magic);
     uint32_t kind = fg_cur_le32(&cur);
 
-    if (!fg_slice_eq(seen, fg_bytes(magic, sizeof magic)))
-        return refuse_magic(bytes, err);
+    if (!fg_slice_eq(seen, fg_bytes(magic, sizeof magic))) {
+        /* Bytes that begin like ours come from a process of another release, and its operator has
+         * to know that. */
+        if (fg_slice_starts(bytes, "FGR") && bytes.len > 3 && bytes.ptr[3] > ' ' &&
+            bytes.ptr[3] <= '~')
+            return fg_fail(err, FG_E_UNIMPLEMENTED, "message of protocol FGR%c, here is FGR1",
+                           bytes.ptr[3]);
+        return fg_fail(err, FG_E_INVALID, "not a message of protocol FGR1 (%zu bytes)", bytes.len);
+    }
     frame.key = fg_cur_le64(&cur);
     frame.left = fg_cur_le64(&cur);
     frame.head = fg_cur_take(&cur, fg_cur_le32(&cur));

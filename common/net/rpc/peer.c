@@ -97,13 +97,6 @@ static void start_send(struct peer_slot *slot, nng_msg *msg, uint64_t left_ms)
     nng_ctx_send(slot->ctx, slot->aio);
 }
 
-static void start_receive(struct peer_slot *slot)
-{
-    slot->sent = true;
-    set_timeout(slot, fg_rpc_left_ms(slot->call->deadline_mono_ns));
-    nng_ctx_recv(slot->ctx, slot->aio);
-}
-
 static void finish_failed(struct peer_slot *slot, enum fg_code code, const char *text)
 {
     struct fg_call *call = slot->call;
@@ -149,16 +142,19 @@ static void on_aio(void *arg)
     struct peer_slot *slot = arg;
     int rv = nng_aio_result(slot->aio);
 
-    if (rv != 0 && !slot->sent)
+    if (rv != 0 && !slot->sent) {
         on_unsent(slot, rv);
-    else if (!slot->sent)
-        start_receive(slot);
-    else if (rv == 0)
+    } else if (!slot->sent) {
+        slot->sent = true;
+        set_timeout(slot, fg_rpc_left_ms(slot->call->deadline_mono_ns));
+        nng_ctx_recv(slot->ctx, slot->aio);
+    } else if (rv == 0) {
         finish_reply(slot);
-    else if (rv == NNG_ETIMEDOUT)
+    } else if (rv == NNG_ETIMEDOUT) {
         finish_failed(slot, FG_E_DEADLINE, "no response before the deadline");
-    else
+    } else {
         finish_failed(slot, fg_wire_code(rv), nng_strerror(rv));
+    }
 }
 
 static void peer_send(struct fg_peer *base, struct fg_call *call)
@@ -187,15 +183,6 @@ static void peer_release(struct fg_call *call)
     call->transport = NULL;
 }
 
-/* Ends a call for which there is no callback: nng drops an operation that begins on an aio that was
- * stopped, and a message that was to be sent stays ours. */
-static void end_without_callback(struct peer_slot *slot)
-{
-    if (!slot->sent)
-        nng_msg_free(slot->msg);
-    finish_failed(slot, FG_E_CANCELED, "the connection to the service is closed");
-}
-
 /*
  * Not on an nng thread: nng_aio_stop() waits for callbacks. All are freed before the socket goes:
  * a time-out may have ended a call and still be about to leave the socket's lock, and
@@ -214,8 +201,15 @@ static void peer_destroy(struct fg_peer *base)
     /* Not before: while nng's timer ends an operation, nng_aio_stop() does not wait for its
      * callback, which may then come late. */
     for (unsigned i = 0; i < peer->n_slots; i++)
-        if (peer->slots[i].call != NULL)
-            end_without_callback(&peer->slots[i]);
+        if (peer->slots[i].call != NULL) {
+            /* No callback ends this call: nng drops an operation that begins on an aio that was
+             * stopped, and a message that was to be sent stays ours. */
+            struct peer_slot *slot = &peer->slots[i];
+
+            if (!slot->sent)
+                nng_msg_free(slot->msg);
+            finish_failed(slot, FG_E_CANCELED, "the connection to the service is closed");
+        }
     (void)nng_close(peer->socket);
     fg_keepalive_destroy(peer->keepalive);
     fg_dialing_destroy(peer->dialing);
@@ -283,16 +277,6 @@ static int open_slots(struct nng_peer *peer, unsigned calls_max)
     return 0;
 }
 
-static void create_dialing(struct nng_peer *peer)
-{
-    peer->dialing = fg_dialing_create(&(struct fg_dialing_config){
-        .rpc = peer->rpc,
-        .url = peer->url,
-        .socket = peer->socket,
-        .connections = &peer->peer.connections,
-    });
-}
-
 static int watch(struct nng_peer *peer)
 {
     struct fg_keepalive_config config = {
@@ -324,7 +308,12 @@ static int set_up(struct nng_peer *peer, unsigned calls_max)
     if (rv == 0)
         rv = watch(peer);
     if (rv == 0)
-        create_dialing(peer);
+        peer->dialing = fg_dialing_create(&(struct fg_dialing_config){
+            .rpc = peer->rpc,
+            .url = peer->url,
+            .socket = peer->socket,
+            .connections = &peer->peer.connections,
+        });
     return rv;
 }
 

@@ -124,8 +124,8 @@ static void keep(struct fg_peers *peers, const char *url, struct fg_peer *peer)
 }
 
 /* With `opening` held, so that no other thread creates the same peer. */
-static enum fg_code make(struct fg_peers *peers, const char *url, struct fg_peer **ret_peer,
-                         struct fg_err *err)
+static enum fg_code create_peer(struct fg_peers *peers, const char *url, struct fg_peer **ret_peer,
+                                struct fg_err *err)
 {
     *ret_peer = find(peers, url); /* somebody was quicker */
     if (*ret_peer != NULL)
@@ -147,7 +147,7 @@ enum fg_code fg_peers_get(struct fg_peers *peers, const char *url, struct fg_pee
 
     if (peer == NULL) {
         (void)pthread_mutex_lock(&peers->opening);
-        code = make(peers, url, &peer, err);
+        code = create_peer(peers, url, &peer, err);
         (void)pthread_mutex_unlock(&peers->opening);
     }
     if (code == FG_OK)

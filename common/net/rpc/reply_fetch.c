@@ -64,7 +64,7 @@ static enum fg_code take_part(struct fg_reply_fetch *fetch, struct fg_err *err)
     return hand_over(fetch, more->reply_payload, err);
 }
 
-static void end(struct fg_reply_fetch *fetch)
+static void end_fetch(struct fg_reply_fetch *fetch)
 {
     struct fg_call *call = fetch->call;
 
@@ -86,7 +86,7 @@ static bool go_on(struct fg_chain *chain)
     }
     fg_call_done(call->peer, &chain->call);
     if (dropped || (call->code != FG_OK && !fetch->dropping) || fetch->left == 0) {
-        end(fetch);
+        end_fetch(fetch);
         return false;
     }
     return true;
@@ -154,7 +154,7 @@ void fg_reply_fetch_start(struct fg_call *call)
     if (fetch->left > 0)
         fg_chain_run(&fetch->chain);
     else
-        end(fetch);
+        end_fetch(fetch);
 }
 
 void fg_reply_fetch_free(struct fg_reply_fetch *fetch)

@@ -123,7 +123,7 @@ static enum fg_code check_certificates(struct secure_set *set, struct fg_err *er
     return fg_pem_check_certs(&set->files[CA], err);
 }
 
-static enum fg_code check(struct secure_set *set, struct fg_err *err)
+static enum fg_code check_files(struct secure_set *set, struct fg_err *err)
 {
     nng_tls_config *config = NULL;
 
@@ -220,16 +220,6 @@ bool fg_secure_demands_roles(const struct fg_rpc_secure *secure)
            fg_rpc_is_set(secure->settings->tls_role_domain);
 }
 
-/* Reads the role in "ingester.DOMAIN". Names in certificates are not case-sensitive. */
-static unsigned role_of(const char *name, const char *domain)
-{
-    const char *dot = strchr(name, '.');
-
-    return dot != NULL && strcasecmp(dot + 1, domain) == 0
-               ? fg_rpc_role_of(name, (size_t)(dot - name))
-               : 0;
-}
-
 unsigned fg_secure_roles(const struct fg_rpc_secure *secure, nng_pipe pipe)
 {
     unsigned roles = 0;
@@ -238,14 +228,20 @@ unsigned fg_secure_roles(const struct fg_rpc_secure *secure, nng_pipe pipe)
     if (nng_pipe_get_ptr(pipe, NNG_OPT_TLS_PEER_ALT_NAMES, &found) != 0 || found == NULL)
         return 0;
     for (char **name = found; *name != NULL; name++) {
-        roles |= role_of(*name, secure->settings->tls_role_domain);
+        /* "ingester.DOMAIN". Names in certificates are not case-sensitive. */
+        const char *dot = strchr(*name, '.');
+
+        roles |= dot != NULL && strcasecmp(dot + 1, secure->settings->tls_role_domain) == 0
+                     ? fg_rpc_role_of(*name, (size_t)(dot - *name))
+                     : 0;
         free(*name);
     }
     free(found);
     return roles;
 }
 
-static enum fg_code add(struct fg_rpc_secure *secure, struct fg_secure_end *end, struct fg_err *err)
+static enum fg_code add_end(struct fg_rpc_secure *secure, struct fg_secure_end *end,
+                            struct fg_err *err)
 {
     enum fg_code code;
 
@@ -280,7 +276,7 @@ enum fg_code fg_secure_add_dialer(struct fg_rpc_secure *secure, struct fg_secure
     end->dialer = dialer;
     if (name_of(secure, url, &end->server_name, err) != FG_OK)
         return err->code;
-    return add(secure, end, err);
+    return add_end(secure, end, err);
 }
 
 enum fg_code fg_secure_add_listener(struct fg_rpc_secure *secure, struct fg_secure_end *end,
@@ -290,7 +286,7 @@ enum fg_code fg_secure_add_listener(struct fg_rpc_secure *secure, struct fg_secu
         return FG_OK;
     end->listens = true;
     end->listener = listener;
-    return add(secure, end, err);
+    return add_end(secure, end, err);
 }
 
 void fg_secure_remove(struct fg_rpc_secure *secure, struct fg_secure_end *end)
@@ -366,7 +362,7 @@ bool fg_secure_reload(struct fg_rpc_secure *secure)
     if (hash_of(&set) != secure->tried) {
         secure->tried = hash_of(&set);
         if (code == FG_OK)
-            code = check(&set, &err);
+            code = check_files(&set, &err);
         taken = code == FG_OK;
         if (taken) {
             take_over(secure, &set);
@@ -400,7 +396,7 @@ enum fg_code fg_secure_create(const struct fg_rpc_settings *settings, struct fg_
 
     if (fg_tls_engine_register(err) != FG_OK)
         return err->code;
-    if (read_set(settings, &set, err) != FG_OK || check(&set, err) != FG_OK) {
+    if (read_set(settings, &set, err) != FG_OK || check_files(&set, err) != FG_OK) {
         set_done(&set);
         return err->code;
     }

@@ -214,19 +214,6 @@ static enum fg_code check_kind(struct fg_rpc_server *server, const struct fg_rpc
     return FG_OK;
 }
 
-static enum fg_code check_deadline(struct fg_rpc_server *server, uint64_t left_ms,
-                                   struct fg_err *err)
-{
-    if (left_ms == 0)
-        return refuse(server, FG_RPC_REFUSED_LATE,
-                      fg_fail(err, FG_E_DEADLINE, "request arrived after its deadline"));
-    if (left_ms > INT32_MAX) /* 24 days; as milliseconds of nng's */
-        return refuse(
-            server, FG_RPC_REFUSED_PROTOCOL,
-            fg_fail(err, FG_E_INVALID, "deadline in %llu ms", (unsigned long long)left_ms));
-    return FG_OK;
-}
-
 /* True if a request counts against the budget. Those of this module live no longer than their
  * handler, and what PART brings is counted as the request that it is a part of. */
 static bool is_charged(unsigned method)
@@ -262,9 +249,16 @@ static enum fg_code read_request(struct fg_rpc_server *server, struct fg_rpc_req
                       fg_fail(err, FG_E_UNAVAILABLE,
                               "this is cluster \"%s\", the caller belongs to another",
                               fg_rpc_cluster_name(server->rpc)));
-    if (check_kind(server, req, frame.kind, bytes.len, err) != FG_OK ||
-        check_deadline(server, frame.left, err) != FG_OK ||
-        (is_charged(frame.kind) && charge(server, req, bytes.len, err) != FG_OK))
+    if (check_kind(server, req, frame.kind, bytes.len, err) != FG_OK)
+        return err->code;
+    if (frame.left == 0)
+        return refuse(server, FG_RPC_REFUSED_LATE,
+                      fg_fail(err, FG_E_DEADLINE, "request arrived after its deadline"));
+    if (frame.left > INT32_MAX) /* 24 days; as milliseconds of nng's */
+        return refuse(
+            server, FG_RPC_REFUSED_PROTOCOL,
+            fg_fail(err, FG_E_INVALID, "deadline in %llu ms", (unsigned long long)frame.left));
+    if (is_charged(frame.kind) && charge(server, req, bytes.len, err) != FG_OK)
         return err->code;
     req->method = (enum fg_rpc_method)frame.kind;
     req->head = frame.head;
@@ -326,31 +320,6 @@ unsigned fg_rpc_server_connections(struct fg_rpc_server *server)
 
 /* --- slots --- */
 
-static void note_received(struct fg_rpc_server *server)
-{
-    pthread_mutex_lock(&server->lock);
-    server->under_way++;
-    pthread_mutex_unlock(&server->lock);
-}
-
-static void note_answered(struct fg_rpc_server *server)
-{
-    pthread_mutex_lock(&server->lock);
-    if (--server->under_way == 0)
-        pthread_cond_broadcast(&server->idle);
-    pthread_mutex_unlock(&server->lock);
-}
-
-/* The connection has ended since. nng still wants a reply before the slot receives again. */
-static void abandon(struct rpc_server_slot *slot)
-{
-    struct fg_err err;
-
-    slot->req.server = slot->server;
-    (void)fg_fail(&err, FG_E_UNAVAILABLE, "the connection is closed");
-    fg_rpc_reply_error(&slot->req, &err);
-}
-
 /* On an nng thread. The aio of a stopped server refuses to begin, which ends the slot's cycle. */
 static void on_received(void *arg)
 {
@@ -363,12 +332,19 @@ static void on_received(void *arg)
         nng_ctx_recv(slot->ctx, slot->recv_aio);
         return;
     }
-    note_received(slot->server);
+    pthread_mutex_lock(&slot->server->lock);
+    slot->server->under_way++;
+    pthread_mutex_unlock(&slot->server->lock);
     slot->msg = nng_aio_get_msg(slot->recv_aio);
     slot->req.owner = (uint32_t)nng_pipe_id(nng_msg_get_pipe(slot->msg));
     slot->req.connection = fg_connections_ref(slot->server->connections, slot->req.owner);
     if (slot->req.connection == NULL) {
-        abandon(slot);
+        /* The connection has ended. nng still wants a reply before the slot receives again. */
+        struct fg_err err;
+
+        slot->req.server = slot->server;
+        (void)fg_fail(&err, FG_E_UNAVAILABLE, "the connection is closed");
+        fg_rpc_reply_error(&slot->req, &err);
         return;
     }
     fg_rpc_dispatch(slot->server, &slot->req, fg_wire_bytes(slot->msg));
@@ -383,7 +359,11 @@ static void on_sent(void *arg)
     if (nng_aio_result(slot->send_aio) != 0)
         nng_msg_free(nng_aio_get_msg(slot->send_aio)); /* the caller asks again */
     nng_ctx_recv(slot->ctx, slot->recv_aio);
-    note_answered(server); /* last: stop and destroy wait for it */
+    /* Last: stop and destroy wait for it. */
+    pthread_mutex_lock(&server->lock);
+    if (--server->under_way == 0)
+        pthread_cond_broadcast(&server->idle);
+    pthread_mutex_unlock(&server->lock);
 }
 
 static void slot_reply(struct fg_rpc_request *req, const struct fg_rpc_frame *frame)
@@ -687,15 +667,6 @@ enum fg_code fg_rpc_server_start(struct fg_rpc_server *server, const char *url, 
     return FG_OK;
 }
 
-static void free_slots(struct fg_rpc_server *server)
-{
-    for (unsigned i = 0; i < server->n_slots; i++) {
-        nng_aio_free(fg_take(server->slots[i].recv_aio)); /* waits for its callback; NULL is fine */
-        nng_aio_free(fg_take(server->slots[i].send_aio));
-    }
-    server->n_slots = 0;
-}
-
 void fg_rpc_server_stop(struct fg_rpc_server *server)
 {
     bool lingers;
@@ -714,7 +685,12 @@ void fg_rpc_server_stop(struct fg_rpc_server *server)
     nng_aio_stop(server->sweep_aio);
     nng_aio_free(server->sweep_aio); /* its callback may begin until this returns */
     server->sweep_aio = NULL;
-    free_slots(server); /* before the socket: see peer_destroy() */
+    /* Before the socket: see peer_destroy(). */
+    for (unsigned i = 0; i < server->n_slots; i++) {
+        nng_aio_free(fg_take(server->slots[i].recv_aio)); /* waits for its callback; NULL is fine */
+        nng_aio_free(fg_take(server->slots[i].send_aio));
+    }
+    server->n_slots = 0;
     (void)nng_close(server->socket);
     fg_secure_remove(fg_rpc_secure(server->rpc), &server->end);
     server->started = false;

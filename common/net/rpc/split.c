@@ -29,7 +29,7 @@ static bool is_last(const struct fg_split *split)
 }
 
 /* The answer to the last part, or the failure of any part, becomes that of the call. */
-static void end(struct fg_split *split)
+static void end_split(struct fg_split *split)
 {
     struct fg_call *call = split->call, *part = &split->chain.call;
 
@@ -53,7 +53,7 @@ static bool go_on(struct fg_chain *chain)
     if (part->code == FG_OK && !is_last(split) && atomic_load(&split->call->unwanted))
         part->code = fg_fail(&part->err, FG_E_CANCELED, "the caller canceled the response");
     if (part->code != FG_OK || is_last(split)) {
-        end(split);
+        end_split(split);
         return false;
     }
     fg_call_done(split->call->peer, part);
