@@ -103,7 +103,7 @@ static struct client_list *list_of(struct fg_client *client, unsigned state)
     }
 }
 
-static void move(struct fg_client_request *request, enum request_state state)
+static void set_state(struct fg_client_request *request, enum request_state state)
 {
     if (request->state != REQUEST_IDLE)
         list_remove(list_of(request->client, request->state), request);
@@ -339,15 +339,6 @@ static void set_method(CURL *easy, const struct fg_client_request *request)
         curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
 }
 
-static void set_bounds(CURL *easy, const struct fg_client_request *request)
-{
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, ms_of(request->connect_timeout_ns));
-    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, ms_of(request->timeout_ns));
-    /* The length in an answer to HEAD is not that of the answer itself. */
-    if (request->on_chunk == NULL && !is_head(request))
-        curl_easy_setopt(easy, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)request->body_max_bytes);
-}
-
 static enum fg_code set_up(struct fg_client_slot *slot)
 {
     const struct fg_client_request *request = slot->request;
@@ -355,7 +346,12 @@ static enum fg_code set_up(struct fg_client_slot *slot)
     set_always(slot);
     set_tls(slot->easy, request->tls);
     set_method(slot->easy, request);
-    set_bounds(slot->easy, request);
+    curl_easy_setopt(slot->easy, CURLOPT_CONNECTTIMEOUT_MS, ms_of(request->connect_timeout_ns));
+    curl_easy_setopt(slot->easy, CURLOPT_TIMEOUT_MS, ms_of(request->timeout_ns));
+    /* The length in an answer to HEAD is not that of the answer itself. */
+    if (request->on_chunk == NULL && !is_head(request))
+        curl_easy_setopt(slot->easy, CURLOPT_MAXFILESIZE_LARGE,
+                         (curl_off_t)request->body_max_bytes);
     curl_easy_setopt(slot->easy, CURLOPT_URL, request->url);
     curl_easy_setopt(slot->easy, CURLOPT_FRESH_CONNECT, request->once ? 1L : 0L);
     add_header(slot, "Expect:"); /* none: waiting for "100 Continue" would cost a second */
@@ -413,11 +409,11 @@ static void fail_soon(struct fg_client_request *request)
 {
     struct fg_client *client = request->client;
 
-    move(request, REQUEST_FAILED);
+    set_state(request, REQUEST_FAILED);
     fg_assert(uv_timer_start(&client->soon, on_soon, 0, 0) == 0);
 }
 
-static void run(struct fg_client_request *request)
+static void start_transfer(struct fg_client_request *request)
 {
     struct fg_client *client = request->client;
     struct fg_client_slot *slot = slot_take(client);
@@ -429,14 +425,14 @@ static void run(struct fg_client_request *request)
         return;
     }
     request->slot = slot;
-    move(request, REQUEST_RUNNING);
+    set_state(request, REQUEST_RUNNING);
     fg_assert(curl_multi_add_handle(client->multi, slot->easy) == CURLM_OK);
 }
 
 static void run_waiting(struct fg_client *client)
 {
     while (client->waiting.first != NULL && client->running.count < client->config.running_max)
-        run(client->waiting.first);
+        start_transfer(client->waiting.first);
 }
 
 static void on_soon(uv_timer_t *timer)
@@ -447,7 +443,7 @@ static void on_soon(uv_timer_t *timer)
     for (unsigned n = client->failed.count; n > 0 && client->failed.first != NULL; n--) {
         struct fg_client_request *request = client->failed.first;
 
-        move(request, REQUEST_IDLE);
+        set_state(request, REQUEST_IDLE);
         request->done(request);
     }
     run_waiting(client);
@@ -475,7 +471,7 @@ static void finish(struct fg_client_slot *slot, CURLcode result)
         (void)fail(request, code_of(result),
                    slot->error[0] != '\0' ? slot->error : curl_easy_strerror(result));
     leave_slot(request);
-    move(request, REQUEST_IDLE);
+    set_state(request, REQUEST_IDLE);
     request->done(request);
     run_waiting(client);
 }
@@ -540,17 +536,6 @@ static void on_socket_closed(uv_handle_t *handle)
     free(fg_container(handle, struct socket, poll));
 }
 
-static struct socket *socket_add(struct fg_client *client, curl_socket_t fd)
-{
-    struct socket *socket = fg_new(struct socket);
-
-    socket->client = client;
-    socket->fd = fd;
-    fg_assert(uv_poll_init_socket(fg_loop_uv(client->config.loop), &socket->poll, fd) == 0);
-    fg_assert(curl_multi_assign(client->multi, fd, socket) == CURLM_OK);
-    return socket;
-}
-
 /* libcurl waits for something else of a socket from now on, or for nothing, before it closes it. */
 static int on_want(CURL *easy, curl_socket_t fd, int what, void *arg, void *known)
 {
@@ -566,8 +551,13 @@ static int on_want(CURL *easy, curl_socket_t fd, int what, void *arg, void *know
         }
         return 0;
     }
-    if (socket == NULL)
-        socket = socket_add(client, fd);
+    if (socket == NULL) {
+        socket = fg_new(struct socket);
+        socket->client = client;
+        socket->fd = fd;
+        fg_assert(uv_poll_init_socket(fg_loop_uv(client->config.loop), &socket->poll, fd) == 0);
+        fg_assert(curl_multi_assign(client->multi, fd, socket) == CURLM_OK);
+    }
     if (what != CURL_POLL_OUT)
         events |= UV_READABLE;
     if (what != CURL_POLL_IN)
@@ -614,9 +604,9 @@ void fg_client_send(struct fg_client *client, struct fg_client_request *request)
     fg_buf_init(&request->head, HEAD_MAX_BYTES);
     fg_buf_init(&request->answer, request->body_max_bytes);
     if (client->running.count < client->config.running_max) {
-        run(request);
+        start_transfer(request);
     } else if (client->waiting.count < client->config.waiting_max) {
-        move(request, REQUEST_WAITING);
+        set_state(request, REQUEST_WAITING);
     } else {
         (void)fail(request, FG_E_LIMIT, "too many requests are in progress");
         fail_soon(request);
@@ -631,7 +621,7 @@ void fg_client_cancel(struct fg_client_request *request)
         request->sent = has_left(request->slot->easy);
         leave_slot(request);
     }
-    move(request, REQUEST_IDLE);
+    set_state(request, REQUEST_IDLE);
     /* A request that waits for the place gets it from the loop: the caller may be in the middle of
      * cancelling all of them. */
     if (request->client->waiting.first != NULL)

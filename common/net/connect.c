@@ -213,12 +213,6 @@ static enum fg_code unframe(const struct fg_connect_call *call, struct fg_slice 
     return FG_OK;
 }
 
-static enum fg_code too_long(size_t len, size_t max_bytes, struct fg_err *err)
-{
-    return fg_fail(err, FG_E_INVALID, "message size %zu is larger than configured max %zu", len,
-                   max_bytes);
-}
-
 enum fg_code fg_connect_message(const struct fg_connect_call *call, size_t max_bytes,
                                 struct fg_buf *inflated, struct fg_slice *ret_message,
                                 struct fg_err *err)
@@ -230,7 +224,8 @@ enum fg_code fg_connect_message(const struct fg_connect_call *call, size_t max_b
     if (unframe(call, &body, &gzip, err) != FG_OK)
         return err->code;
     if (body.len > max_bytes)
-        return too_long(body.len, max_bytes, err);
+        return fg_fail(err, FG_E_INVALID, "message size %zu is larger than configured max %zu",
+                       body.len, max_bytes);
     /* An empty body is an empty message in any coding. */
     if (gzip && body.len > 0) {
         code = fg_inflate(body, FG_CODING_GZIP, max_bytes, inflated, err);
@@ -310,16 +305,6 @@ void fg_connect_write(const struct fg_connect_call *call, const ProtobufCMessage
 
 /* --- answers --- */
 
-static void put_status_frame(struct fg_buf *body)
-{
-    static const char status[] = "grpc-status: 0\r\n";
-    uint8_t head[FRAME_HEAD_BYTES];
-
-    put_frame_head(head, FRAME_TRAILERS, sizeof status - 1);
-    fg_buf_append(body, head, sizeof head);
-    fg_buf_puts(body, status);
-}
-
 static void respond(struct fg_http_request *req, const struct fg_connect_call *call,
                     struct fg_buf *body)
 {
@@ -336,24 +321,19 @@ static void respond(struct fg_http_request *req, const struct fg_connect_call *c
 void fg_connect_respond(struct fg_http_request *req, const struct fg_connect_call *call,
                         struct fg_buf *body)
 {
-    if (call->protocol == FG_CONNECT)
+    if (call->protocol == FG_CONNECT) {
         fg_http_add_header(req, "Accept-Encoding", "gzip");
-    else if (call->protocol == FG_CONNECT_GRPC)
+    } else if (call->protocol == FG_CONNECT_GRPC) {
         fg_http_add_trailer(req, "grpc-status", "0");
-    else
-        put_status_frame(body);
-    respond(req, call, body);
-}
+    } else {
+        static const char status[] = "grpc-status: 0\r\n";
+        uint8_t head[FRAME_HEAD_BYTES];
 
-/* Percent-encoded, "Status-Message" of gRPC over HTTP2. */
-static void put_grpc_message(struct fg_buf *out, const char *text)
-{
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c < ' ' || *c > '~' || *c == '%')
-            fg_buf_printf(out, "%%%02X", (unsigned)(uint8_t)*c);
-        else
-            fg_buf_putc(out, (uint8_t)*c);
+        put_frame_head(head, FRAME_TRAILERS, sizeof status - 1);
+        fg_buf_append(body, head, sizeof head);
+        fg_buf_puts(body, status);
     }
+    respond(req, call, body);
 }
 
 static void refuse_grpc(struct fg_http_request *req, const struct fg_connect_call *call,
@@ -363,7 +343,13 @@ static void refuse_grpc(struct fg_http_request *req, const struct fg_connect_cal
     char number[16];
 
     fg_buf_init(&message, STATUS_MAX_BYTES);
-    put_grpc_message(&message, err->msg);
+    /* Percent-encoded, "Status-Message" of gRPC over HTTP2. */
+    for (const char *c = err->msg; *c != '\0'; c++) {
+        if (*c < ' ' || *c > '~' || *c == '%')
+            fg_buf_printf(&message, "%%%02X", (unsigned)(uint8_t)*c);
+        else
+            fg_buf_putc(&message, (uint8_t)*c);
+    }
     fg_buf_putc(&message, '\0');
     (void)snprintf(number, sizeof number, "%u", fg_code_grpc(err->code));
     /* "Trailers-Only": nothing but headers, which is how an error may come in both. */

@@ -58,17 +58,6 @@ static struct text *text_ref(struct text *text)
     return text;
 }
 
-static void compress_text(struct text *text)
-{
-    struct libdeflate_compressor *compressor = libdeflate_alloc_compressor(GZIP_LEVEL);
-
-    fg_assert(compressor != NULL);
-    fg_assert(fg_buf_reserve(&text->gzip, text->plain.len));
-    text->gzip.len = libdeflate_gzip_compress(compressor, text->plain.ptr, text->plain.len,
-                                              text->gzip.ptr, text->plain.len - 1);
-    libdeflate_free_compressor(compressor);
-}
-
 static struct text *text_make(struct fg_registry *registry)
 {
     struct text *text = fg_new(struct text);
@@ -77,8 +66,15 @@ static struct text *text_make(struct fg_registry *registry)
     fg_buf_init(&text->plain, TEXT_MAX_BYTES);
     fg_buf_init(&text->gzip, TEXT_MAX_BYTES);
     fg_registry_write(registry, &text->plain);
-    if (text->plain.len >= GZIP_MIN_BYTES)
-        compress_text(text);
+    if (text->plain.len >= GZIP_MIN_BYTES) {
+        struct libdeflate_compressor *compressor = libdeflate_alloc_compressor(GZIP_LEVEL);
+
+        fg_assert(compressor != NULL);
+        fg_assert(fg_buf_reserve(&text->gzip, text->plain.len));
+        text->gzip.len = libdeflate_gzip_compress(compressor, text->plain.ptr, text->plain.len,
+                                                  text->gzip.ptr, text->plain.len - 1);
+        libdeflate_free_compressor(compressor);
+    }
     return text;
 }
 
@@ -99,23 +95,20 @@ static void respond(struct fg_http_request *req, const struct text *text)
     fg_http_respond(req, 200, "text/plain; version=0.0.4; charset=utf-8", &body);
 }
 
-static void refuse(struct fg_http_request *req)
-{
-    struct fg_err err;
-
-    (void)fg_fail(&err, FG_E_UNAVAILABLE, "the server is stopping");
-    fg_http_respond_error(req, &err);
-}
-
 static void on_made(struct fg_msg *msg)
 {
     struct page_waiter *waiter = fg_container(msg, struct page_waiter, msg);
     struct text *text = waiter->text;
 
-    if (text == NULL)
-        refuse(waiter->req); /* frees the waiter with its arena */
-    else
+    if (text == NULL) {
+        /* Frees the waiter with its arena. */
+        struct fg_err err;
+
+        (void)fg_fail(&err, FG_E_UNAVAILABLE, "the server is stopping");
+        fg_http_respond_error(waiter->req, &err);
+    } else {
         respond(waiter->req, text);
+    }
     text_unref(text);
 }
 

@@ -113,13 +113,6 @@ static enum fg_code read_key(const struct fg_pem_file *file, EVP_PKEY **ret_key,
     return FG_OK;
 }
 
-static int64_t end_of(const X509 *cert)
-{
-    struct tm tm;
-
-    return ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) == 1 ? (int64_t)timegm(&tm) : 0;
-}
-
 enum fg_code fg_pem_check_pair(const struct fg_pem_file *cert, const struct fg_pem_file *key,
                                int64_t *ret_end_s, struct fg_err *err)
 {
@@ -131,8 +124,12 @@ enum fg_code fg_pem_check_pair(const struct fg_pem_file *cert, const struct fg_p
         code = read_key(key, &own, err);
     if (code == FG_OK && X509_check_private_key(first, own) != 1)
         code = fail(err, key);
-    if (code == FG_OK)
-        *ret_end_s = end_of(first);
+    if (code == FG_OK) {
+        struct tm tm;
+
+        *ret_end_s =
+            ASN1_TIME_to_tm(X509_get0_notAfter(first), &tm) == 1 ? (int64_t)timegm(&tm) : 0;
+    }
     EVP_PKEY_free(own);
     X509_free(first);
     return code;

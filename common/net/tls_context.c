@@ -54,17 +54,6 @@ static int choose_protocol(SSL *ssl, const unsigned char **ret_chosen, unsigned 
     return SSL_TLSEXT_ERR_OK;
 }
 
-static void set_rules(SSL_CTX *ctx)
-{
-    static const unsigned char id[] = "flamegrid";
-
-    fg_tls_set_rules(ctx);
-    /* Tickets hold what a session needs; resuming one wants this id where clients are asked for
-     * certificates. */
-    fg_assert(SSL_CTX_set_session_id_context(ctx, id, sizeof id - 1) == 1);
-    SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
-}
-
 static enum fg_code load_clients_ca(struct fg_tls_context *context, SSL_CTX *ctx,
                                     struct fg_err *err)
 {
@@ -102,10 +91,15 @@ static enum fg_code load_files(struct fg_tls_context *context, SSL_CTX *ctx, str
 
 static enum fg_code load(struct fg_tls_context *context, SSL_CTX **ret_ctx, struct fg_err *err)
 {
+    static const unsigned char id[] = "flamegrid";
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
 
     fg_assert(ctx != NULL);
-    set_rules(ctx);
+    fg_tls_set_rules(ctx);
+    /* Tickets hold what a session needs; resuming one wants this id where clients are asked for
+     * certificates. */
+    fg_assert(SSL_CTX_set_session_id_context(ctx, id, sizeof id - 1) == 1);
+    SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
     if (load_files(context, ctx, err) != FG_OK) {
         SSL_CTX_free(ctx);
         return err->code;
@@ -182,7 +176,7 @@ static uint64_t hash_of(const char *file)
 }
 
 /* true: something is not as it was the last time. */
-static bool look(struct fg_tls_context *context)
+static bool files_changed(struct fg_tls_context *context)
 {
     bool changed = false;
 
@@ -212,7 +206,7 @@ bool fg_tls_context_reload(struct fg_tls_context *context)
     struct fg_err err;
     SSL_CTX *ctx = NULL;
 
-    if (!look(context))
+    if (!files_changed(context))
         return false;
     if (load(context, &ctx, &err) != FG_OK) {
         fg_log_error("changed TLS files are invalid, keeping the old certificate",
@@ -265,7 +259,7 @@ static struct fg_tls_context *new_context(const struct fg_tls_config *config,
 }
 
 /* Refuses settings that do not go together. */
-static enum fg_code check(const struct fg_tls_context *context, struct fg_err *err)
+static enum fg_code check_settings(const struct fg_tls_context *context, struct fg_err *err)
 {
     bool has_ca = context->files[CLIENT_CA][0] != '\0';
 
@@ -287,8 +281,8 @@ enum fg_code fg_tls_context_create(const struct fg_tls_config *config, struct fg
         .name = "tls-files", .period_ns = context->check_ns, .tick = tick, .arg = context};
     SSL_CTX *ctx = NULL;
 
-    (void)look(context);
-    if (check(context, err) != FG_OK || load(context, &ctx, err) != FG_OK) {
+    (void)files_changed(context);
+    if (check_settings(context, err) != FG_OK || load(context, &ctx, err) != FG_OK) {
         free_context(context);
         return err->code;
     }

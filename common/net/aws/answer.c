@@ -81,20 +81,16 @@ void fg_aws_read_error(struct fg_slice in, struct fg_aws_error *ret_error)
 
 /* ---- keys of a role ---- */
 
-static char *text_dup(const struct fg_buf *text)
+static void set_text(char **to, const struct fg_buf *text)
 {
+    free(*to);
+
     char *copy = fg_malloc(text->len + 1);
 
     if (text->len > 0)
         memcpy(copy, text->ptr, text->len);
     copy[text->len] = '\0';
-    return copy;
-}
-
-static void set_text(char **to, const struct fg_buf *text)
-{
-    free(*to);
-    *to = text_dup(text);
+    *to = copy;
 }
 
 static bool fits_header(const char *text)

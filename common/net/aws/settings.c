@@ -13,13 +13,6 @@ static bool is_set(const char *text)
     return text[0] != '\0';
 }
 
-static bool names_keys(const struct fg_aws_settings *settings)
-{
-    return is_set(settings->access_key) || is_set(settings->secret_key) ||
-           is_set(settings->access_key_file) || is_set(settings->secret_key_file) ||
-           is_set(settings->role_arn) || is_set(settings->web_identity_token_file);
-}
-
 static struct fg_aws_sources of_environment(const struct fg_aws_settings *settings)
 {
     const char *name = environment("AWS_ROLE_SESSION_NAME");
@@ -40,7 +33,9 @@ static struct fg_aws_sources of_environment(const struct fg_aws_settings *settin
 
 struct fg_aws_sources fg_aws_sources(const struct fg_aws_settings *settings)
 {
-    if (!names_keys(settings))
+    if (!is_set(settings->access_key) && !is_set(settings->secret_key) &&
+        !is_set(settings->access_key_file) && !is_set(settings->secret_key_file) &&
+        !is_set(settings->role_arn) && !is_set(settings->web_identity_token_file))
         return of_environment(settings);
     return (struct fg_aws_sources){
         .access_key = settings->access_key,

@@ -81,7 +81,7 @@ void fg_aws_xml_done(struct fg_aws_xml *xml)
 }
 
 /* Runs the parser up to the next element. Returns false at the end, or if the document is bad. */
-static bool run(struct fg_aws_xml *xml)
+static bool parse_to_element(struct fg_aws_xml *xml)
 {
     XML_ParsingStatus status;
     enum XML_Status code;
@@ -109,7 +109,7 @@ enum fg_aws_xml_event fg_aws_xml_next(struct fg_aws_xml *xml)
         xml->depth--;
     xml->closed = false;
     fg_buf_clear(&xml->text);
-    if (!xml->opens && !xml->closes && !run(xml))
+    if (!xml->opens && !xml->closes && !parse_to_element(xml))
         return xml->bad ? FG_AWS_XML_BAD : FG_AWS_XML_END;
     if (xml->opens) {
         xml->opens = false;
