@@ -3,19 +3,6 @@
 #include "common/base/value.h"
 #include "common/storage/block/numbers.h"
 
-/* 0 when all are 0. */
-static uint64_t common_divisor(const uint64_t *values, uint32_t count)
-{
-    uint64_t divisor = 0;
-
-    for (uint32_t i = 0; i < count && divisor != 1; i++) {
-        /* Most are the same small number, and a division costs thirty times a comparison. */
-        if (values[i] != divisor && (divisor == 0 || values[i] % divisor != 0))
-            divisor = fg_greatest_divisor(values[i], divisor);
-    }
-    return divisor;
-}
-
 /* Returns the factor if values == factor * base everywhere, else 0. */
 static uint64_t factor_of(const uint64_t *values, const uint64_t *base, uint32_t count)
 {
@@ -77,8 +64,13 @@ struct fg_block_column fg_block_column_choose(const uint64_t *values, uint32_t c
                                               uint32_t n_before, const uint64_t *before)
 {
     struct fg_block_column column = {.kind = FG_BLOCK_COLUMN_ZERO};
-    uint64_t scale = common_divisor(values, count);
+    uint64_t scale = 0;
 
+    for (uint32_t i = 0; i < count && scale != 1; i++) {
+        /* Most are the same small number, and a division costs thirty times a comparison. */
+        if (values[i] != scale && (scale == 0 || values[i] % scale != 0))
+            scale = fg_greatest_divisor(values[i], scale);
+    }
     if (scale == 0)
         return column;
     for (uint32_t k = 0; k < n_before; k++) {

@@ -119,16 +119,6 @@ static bool has_what_it_needs(const struct fg_block_part *part)
     return part->n_groups == 0 && part->n_stacks == 0 && part->n_nodes == 0 && part->n_samples == 0;
 }
 
-/* Reads the fields of version 3. */
-static void get_head_3(struct fg_cur *cur, struct fg_block_part *part)
-{
-    part->key = get_number(cur, UINT32_MAX);
-    part->symbols_version = get_number(cur, UINT32_MAX);
-    part->usage = fg_usage_get(cur);
-    if (part->usage.profiles > part->n_profiles)
-        fg_cur_fail(cur);
-}
-
 static void get_head(struct directory_parsing *parsing, struct fg_block_part *part)
 {
     struct fg_cur *cur = &parsing->cur;
@@ -148,8 +138,13 @@ static void get_head(struct directory_parsing *parsing, struct fg_block_part *pa
     part->version = parsing->version;
     part->keys = parsing->keys;
     part->symbols_version = FG_BLOCK_SYMBOLS_VERSION; /* of version 2 */
-    if (parsing->version >= 3)
-        get_head_3(cur, part);
+    if (parsing->version >= 3) {
+        part->key = get_number(cur, UINT32_MAX);
+        part->symbols_version = get_number(cur, UINT32_MAX);
+        part->usage = fg_usage_get(cur);
+        if (part->usage.profiles > part->n_profiles)
+            fg_cur_fail(cur);
+    }
     if (cur->bad || part->n_profiles == 0 || !has_what_it_needs(part) ||
         part->t_max_ns < part->t_min_ns) {
         fg_cur_fail(cur);

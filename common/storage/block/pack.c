@@ -222,15 +222,6 @@ static enum fg_code inflate(struct fg_block_unpacker *unpacker, struct fg_slice 
     return FG_OK;
 }
 
-/* Not to have the key is said first: then the bytes need not be damaged. */
-static enum fg_code too_short(const struct fg_seal_part *seal, struct fg_slice stored,
-                              struct fg_block_stored said, struct fg_err *err)
-{
-    if (fg_block_check(seal, stored, said, err) != FG_OK)
-        return err->code;
-    return fg_fail(err, FG_E_CORRUPT, "%zu bytes are no encrypted page", stored.len);
-}
-
 /* Unpacks a sealed page. */
 static enum fg_code unpack_sealed(const struct fg_seal_part *seal,
                                   struct fg_block_unpacker *unpacker, struct fg_slice stored,
@@ -239,8 +230,12 @@ static enum fg_code unpack_sealed(const struct fg_seal_part *seal,
     size_t packed_bytes = stored.len - FG_SEAL_MORE_BYTES;
     struct fg_buf *opened = &unpacker->opened;
 
-    if (stored.len < FG_SEAL_MORE_BYTES)
-        return too_short(seal, stored, said, err);
+    if (stored.len < FG_SEAL_MORE_BYTES) {
+        /* A missing key is reported first: then the bytes need not be damaged. */
+        if (fg_block_check(seal, stored, said, err) != FG_OK)
+            return err->code;
+        return fg_fail(err, FG_E_CORRUPT, "%zu bytes are no encrypted page", stored.len);
+    }
     if (stored.len == said.raw_bytes)
         return open_sealed(seal, stored, said, out, err);
     fg_buf_clear(opened);

@@ -110,19 +110,6 @@ static bool same_items(const struct fg_block_pages *a, const struct fg_block_pag
     return a->count == b->count;
 }
 
-/* Derived parts have no other sections. */
-static enum fg_code check_derived_sections(const struct fg_block_index *index, struct fg_err *err)
-{
-    for (uint32_t kind = 0; kind < FG_BLOCK_KINDS_MAX; kind++) {
-        bool known = fg_block_kind_has_times(kind) || kind == FG_BLOCK_USE || kind >= FG_BLOCK_MAP;
-
-        if (known && index->pages[kind].count > 0)
-            return fg_fail(err, FG_E_CORRUPT, "page table: %s without profiles",
-                           fg_block_kind_name(kind));
-    }
-    return FG_OK;
-}
-
 /* Checks that all sections that the directory names are there, and that those that belong together
  * have the same pages. */
 static enum fg_code check_table(const struct fg_block_index *index, struct fg_err *err)
@@ -132,8 +119,18 @@ static enum fg_code check_table(const struct fg_block_index *index, struct fg_er
     const struct fg_block_pages *exm = &index->pages[FG_BLOCK_EXM];
     const struct fg_block_pages *use = &index->pages[FG_BLOCK_USE];
 
-    if (part->n_series == 0)
-        return check_derived_sections(index, err);
+    if (part->n_series == 0) {
+        /* Derived parts have no other sections. */
+        for (uint32_t kind = 0; kind < FG_BLOCK_KINDS_MAX; kind++) {
+            bool known =
+                fg_block_kind_has_times(kind) || kind == FG_BLOCK_USE || kind >= FG_BLOCK_MAP;
+
+            if (known && index->pages[kind].count > 0)
+                return fg_fail(err, FG_E_CORRUPT, "page table: %s without profiles",
+                               fg_block_kind_name(kind));
+        }
+        return FG_OK;
+    }
     for (size_t i = 0; i < FG_COUNT(profiles); i++)
         if (items_of(index, profiles[i]) != part->n_profiles)
             return fg_fail(err, FG_E_CORRUPT, "page table: %llu profiles in %s, should be %u",
@@ -439,19 +436,6 @@ static enum fg_code fill_chunks(struct fg_arena *arena, struct fg_block_index *i
     return FG_OK;
 }
 
-static enum fg_code parse_chunks(struct fg_cur *cur, struct fg_arena *arena,
-                                 struct fg_block_index *index, struct fg_err *err)
-{
-    uint64_t n_stripes = fg_cur_varint(cur), n_chunks = fg_cur_count(cur, CHUNK_MIN_BYTES);
-
-    index->chunks = fg_arena_new(arena, struct fg_block_chunk, n_chunks);
-    if (index->chunks == NULL)
-        return fg_block_no_room(err, "series");
-    if (parse_stripes(cur, index, n_stripes, n_chunks, err) != FG_OK)
-        return err->code;
-    return fill_chunks(arena, index, err);
-}
-
 /* Lists the series of each label. Their number was counted before. */
 static enum fg_code fill_postings(struct fg_arena *arena, struct fg_block_index *index,
                                   struct fg_err *err)
@@ -476,19 +460,6 @@ static enum fg_code fill_postings(struct fg_arena *arena, struct fg_block_index 
         }
     }
     return FG_OK;
-}
-
-static enum fg_code parse_series(struct fg_slice raw, struct fg_arena *arena,
-                                 struct fg_block_index *index, struct fg_err *err)
-{
-    struct fg_cur cur = fg_cur(raw);
-
-    if (parse_schemas(&cur, arena, index, err) != FG_OK)
-        return fg_wrap(err, "SER");
-    if (parse_rows(&cur, arena, index, err) != FG_OK ||
-        parse_chunks(&cur, arena, index, err) != FG_OK)
-        return err->code;
-    return fill_postings(arena, index, err);
 }
 
 /* ---- all of it ---- */
@@ -580,8 +551,23 @@ enum fg_code fg_block_part_parse(const struct fg_block_part *part, struct fg_sli
     if (fg_block_page_open(&index, FG_BLOCK_SER, 0, bytes_of(part, FG_BLOCK_SER, bytes), arena,
                            &series, err) != FG_OK)
         return fg_wrap(err, "SER");
-    if (parse_labels(labels, arena, &index, err) != FG_OK ||
-        parse_series(series, arena, &index, err) != FG_OK)
+    if (parse_labels(labels, arena, &index, err) != FG_OK)
+        return err->code;
+
+    struct fg_cur rows = fg_cur(series);
+
+    if (parse_schemas(&rows, arena, &index, err) != FG_OK)
+        return fg_wrap(err, "SER");
+    if (parse_rows(&rows, arena, &index, err) != FG_OK)
+        return err->code;
+
+    uint64_t n_stripes = fg_cur_varint(&rows), n_chunks = fg_cur_count(&rows, CHUNK_MIN_BYTES);
+
+    index.chunks = fg_arena_new(arena, struct fg_block_chunk, n_chunks);
+    if (index.chunks == NULL)
+        return fg_block_no_room(err, "series");
+    if (parse_stripes(&rows, &index, n_stripes, n_chunks, err) != FG_OK ||
+        fill_chunks(arena, &index, err) != FG_OK || fill_postings(arena, &index, err) != FG_OK)
         return err->code;
     *ret_index = index;
     return FG_OK;

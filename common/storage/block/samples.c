@@ -74,15 +74,6 @@ void fg_block_samples_destroy(struct fg_block_samples *samples)
     free(samples);
 }
 
-static size_t bytes_held(const struct fg_block_samples *samples)
-{
-    return samples->cap_unpacked + samples->cap_heads * sizeof *samples->heads +
-           samples->cap_columns * sizeof *samples->columns +
-           samples->cap_numbers * sizeof *samples->numbers +
-           (samples->now.cap_ranks + samples->before.cap_ranks) * sizeof(uint32_t) +
-           (samples->now.cap_values + samples->before.cap_values) * sizeof(uint64_t);
-}
-
 /* Room for count elements, one at least, in *array, the address of the pointer to it; what is there
  * goes. */
 static bool room(struct fg_block_samples *samples, void *array, size_t count, size_t *cap,
@@ -95,7 +86,11 @@ static bool room(struct fg_block_samples *samples, void *array, size_t count, si
     wanted = FG_MAX(count, *cap + *cap / 2);
     if (count <= *cap)
         return true;
-    held = bytes_held(samples) - *cap * size;
+    held = samples->cap_unpacked + samples->cap_heads * sizeof *samples->heads +
+           samples->cap_columns * sizeof *samples->columns +
+           samples->cap_numbers * sizeof *samples->numbers +
+           (samples->now.cap_ranks + samples->before.cap_ranks) * sizeof(uint32_t) +
+           (samples->now.cap_values + samples->before.cap_values) * sizeof(uint64_t) - *cap * size;
     if (held > samples->max_bytes || count > (samples->max_bytes - held) / size)
         return false;
     wanted = FG_MIN(wanted, (samples->max_bytes - held) / size);

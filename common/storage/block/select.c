@@ -24,12 +24,6 @@ static bool is_of_type(const struct fg_matcher *matcher)
     return false;
 }
 
-/* The first posting whose name is not before `name`. */
-static uint32_t posting_of(const struct fg_block_index *index, struct fg_slice name)
-{
-    return fg_lower_bound(i, 0, index->n_postings, fg_slice_cmp(index->postings[i].name, name) < 0);
-}
-
 /* Takes out of `live` the series that do not match. A series without the label has the value "". */
 static void match_labels(const struct fg_block_index *index, const struct fg_matcher *matcher,
                          bool *matched, bool *live)
@@ -37,7 +31,8 @@ static void match_labels(const struct fg_block_index *index, const struct fg_mat
     bool without = fg_matcher_matches(matcher, fg_bytes(NULL, 0));
 
     memset(matched, without, index->n_series * sizeof *matched);
-    for (uint32_t i = posting_of(index, matcher->name);
+    for (uint32_t i = fg_lower_bound(p, 0, index->n_postings,
+                                     fg_slice_cmp(index->postings[p].name, matcher->name) < 0);
          i < index->n_postings && fg_slice_eq(index->postings[i].name, matcher->name); i++) {
         const struct fg_label_posting *posting = &index->postings[i];
         bool match = fg_matcher_matches(matcher, posting->value);
@@ -94,20 +89,6 @@ enum fg_code fg_block_select_types(const struct fg_block_series_row *row,
     return FG_OK;
 }
 
-static enum fg_code match_types(const struct fg_selector *selector,
-                                const struct fg_block_series_row *row, struct fg_arena *arena,
-                                struct typing *typing, struct fg_err *err)
-{
-    struct fg_slice name = fg_labels_get(&row->labels, FG_LABEL_NAME);
-    struct fg_slice service = fg_labels_get(&row->labels, FG_LABEL_SERVICE);
-
-    if (typing->schema == row->schema && fg_slice_eq(typing->name, name) &&
-        fg_slice_eq(typing->service, service))
-        return FG_OK;
-    *typing = (struct typing){row->schema, name, service, 0};
-    return fg_block_select_types(row, selector, arena, &typing->types, err);
-}
-
 /* Takes the series that match, each with the types that do. matches NULL: only counts them, so
  * that the array can be made in its size. */
 static enum fg_code collect(const struct fg_block_index *index, const struct fg_selector *selector,
@@ -122,8 +103,16 @@ static enum fg_code collect(const struct fg_block_index *index, const struct fg_
 
         if (!live[s])
             continue;
-        if (match_types(selector, row, arena, &typing, err) != FG_OK)
-            return err->code;
+
+        struct fg_slice name = fg_labels_get(&row->labels, FG_LABEL_NAME);
+        struct fg_slice service = fg_labels_get(&row->labels, FG_LABEL_SERVICE);
+
+        if (typing.schema != row->schema || !fg_slice_eq(typing.name, name) ||
+            !fg_slice_eq(typing.service, service)) {
+            typing = (struct typing){row->schema, name, service, 0};
+            if (fg_block_select_types(row, selector, arena, &typing.types, err) != FG_OK)
+                return err->code;
+        }
         for (uint64_t types = typing.types & row->seen; types != 0; types &= types - 1) {
             if (matches != NULL)
                 matches[count] = (struct fg_block_match){s, (uint32_t)__builtin_ctzll(types)};

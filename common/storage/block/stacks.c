@@ -341,17 +341,6 @@ static bool parse_locations(struct section *section, void *arg)
     return true;
 }
 
-/* Returns how many lines there may be: each takes two bytes of raw pages. */
-static uint64_t lines_max(const struct fg_block_index *index)
-{
-    const struct fg_block_pages *pages = &index->pages[FG_BLOCK_FRM];
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < pages->count; i++)
-        bytes += pages->pages[i].raw_bytes;
-    return FG_MIN(bytes / 2, (uint64_t)FG_BLOCK_ITEMS_MAX);
-}
-
 static enum fg_code read_symbols(struct section *section, struct fg_symbols *symbols,
                                  struct fg_err *err)
 {
@@ -363,7 +352,14 @@ static enum fg_code read_symbols(struct section *section, struct fg_symbols *sym
     symbols->cap_functions = count_of(index, FG_BLOCK_FUN);
     symbols->cap_mappings = count_of(index, FG_BLOCK_MPG);
     symbols->cap_locations = count_of(index, FG_BLOCK_FRM);
-    symbols->cap_lines = (uint32_t)lines_max(index) + 1; /* never nothing: it is added to */
+
+    /* Each line takes two bytes of raw pages. One more, since the room is added to. */
+    const struct fg_block_pages *pages = &index->pages[FG_BLOCK_FRM];
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < pages->count; i++)
+        bytes += pages->pages[i].raw_bytes;
+    symbols->cap_lines = (uint32_t)FG_MIN(bytes / 2, (uint64_t)FG_BLOCK_ITEMS_MAX) + 1;
     symbols->functions = fg_arena_new(section->arena, struct fg_function, symbols->cap_functions);
     symbols->mappings = fg_arena_new(section->arena, struct fg_mapping, symbols->cap_mappings);
     symbols->locations = fg_arena_new(section->arena, struct fg_location, symbols->cap_locations);

@@ -56,12 +56,6 @@ static enum fg_code check_header(struct fg_slice file, const struct fg_block_dir
     return FG_OK;
 }
 
-/* True if a merge can make the section again from others. Groups have no pages. */
-static bool is_derived(uint32_t kind)
-{
-    return fg_block_kind_is_rollup(kind) || (kind > FG_BLOCK_STR && kind <= FG_BLOCK_NMS);
-}
-
 /* Checks every page, also of sections of unknown kinds. */
 static enum fg_code check_pages(const struct checking *checking, struct fg_err *err)
 {
@@ -70,7 +64,9 @@ static enum fg_code check_pages(const struct checking *checking, struct fg_err *
     for (uint32_t kind = 0; kind < FG_BLOCK_KINDS_MAX; kind++) {
         const struct fg_block_pages *pages = &checking->index.pages[kind];
 
-        if (checking->depth == FG_BLOCK_VERIFY_PROFILES && is_derived(kind))
+        /* A merge can make these sections again from others. Groups have no pages. */
+        if (checking->depth == FG_BLOCK_VERIFY_PROFILES &&
+            (fg_block_kind_is_rollup(kind) || (kind > FG_BLOCK_STR && kind <= FG_BLOCK_NMS)))
             continue;
         for (uint32_t i = 0; i < pages->count; i++) {
             checking->verified->n_pages++;
@@ -158,41 +154,30 @@ static enum fg_code check_times(const struct checking *checking, struct fg_err *
     return FG_OK;
 }
 
-/* The parsers have checked that chunks ascend by time, and profiles in a chunk, so that the
- * first and the last are enough. */
-static bool series_times_are(const struct checking *checking, const struct fg_block_series_row *row)
-{
-    const struct fg_block_chunk *first = &checking->index.chunks[row->chunks[0]];
-    const struct fg_block_chunk *last = &checking->index.chunks[row->chunks[row->n_chunks - 1]];
-
-    return checking->rows.times_ns[first->first] == row->t_min_ns &&
-           checking->rows.times_ns[last->first + last->count - 1] == row->t_max_ns;
-}
-
-static enum fg_code check_chunk(const struct checking *checking, const struct fg_block_chunk *chunk,
-                                struct fg_err *err)
-{
-    for (uint32_t at = chunk->first + 1; at < chunk->first + chunk->count; at++)
-        if (checking->rows.times_ns[at - 1] > checking->rows.times_ns[at] ||
-            (checking->rows.times_ns[at - 1] == checking->rows.times_ns[at] &&
-             fg_id_cmp(checking->ids[at - 1], checking->ids[at]) >= 0))
-            return fg_fail(err, FG_E_CORRUPT, "PID: profile %u is out of order", at);
-    return FG_OK;
-}
-
 static enum fg_code check_series(const struct checking *checking, struct fg_err *err)
 {
     for (uint32_t s = 0; s < checking->index.n_series; s++) {
         const struct fg_block_series_row *row = &checking->index.series[s];
+        /* The parsers have checked that chunks ascend by time, and profiles in a chunk, so that the
+         * first and the last are enough. */
+        const struct fg_block_chunk *first = &checking->index.chunks[row->chunks[0]];
+        const struct fg_block_chunk *last = &checking->index.chunks[row->chunks[row->n_chunks - 1]];
 
-        if (!series_times_are(checking, row))
+        if (checking->rows.times_ns[first->first] != row->t_min_ns ||
+            checking->rows.times_ns[last->first + last->count - 1] != row->t_max_ns)
             return fg_fail(err, FG_E_CORRUPT, "SER: times of series %u", s);
         if (checking->seen[s] != row->seen)
             return fg_fail(err, FG_E_CORRUPT, "SER: types of series %u", s);
     }
-    for (uint32_t r = 0; r < checking->index.n_chunks; r++)
-        if (check_chunk(checking, &checking->index.chunks[r], err) != FG_OK)
-            return err->code;
+    for (uint32_t r = 0; r < checking->index.n_chunks; r++) {
+        const struct fg_block_chunk *chunk = &checking->index.chunks[r];
+
+        for (uint32_t at = chunk->first + 1; at < chunk->first + chunk->count; at++)
+            if (checking->rows.times_ns[at - 1] > checking->rows.times_ns[at] ||
+                (checking->rows.times_ns[at - 1] == checking->rows.times_ns[at] &&
+                 fg_id_cmp(checking->ids[at - 1], checking->ids[at]) >= 0))
+                return fg_fail(err, FG_E_CORRUPT, "PID: profile %u is out of order", at);
+    }
     return FG_OK;
 }
 
@@ -233,17 +218,6 @@ static enum fg_code check_groups(const struct checking *checking, struct fg_err 
     for (uint32_t i = 0; i < part->n_groups; i++)
         if (groups[i].count != 0 || !fg_id_is_zero(groups[i].digest))
             return fg_fail(err, FG_E_CORRUPT, "groups: count or digest of group %u", i);
-    return FG_OK;
-}
-
-static enum fg_code check_digest(const struct checking *checking, struct fg_err *err)
-{
-    struct fg_id digest = {0, 0};
-
-    for (uint32_t i = 0; i < checking->part->n_profiles; i++)
-        digest = fg_id_add(digest, checking->ids[i]);
-    if (!fg_id_eq(digest, checking->part->digest))
-        return fg_fail(err, FG_E_CORRUPT, "directory: digest");
     return FG_OK;
 }
 
@@ -465,8 +439,16 @@ static enum fg_code check_sections(struct checking *checking, struct fg_err *err
     if (checking->uses == NULL || checking->seen == NULL)
         return fg_block_no_room(err, "stacks");
     if (read_rows(checking, err) != FG_OK || check_times(checking, err) != FG_OK ||
-        (all && check_groups(checking, err) != FG_OK) || check_digest(checking, err) != FG_OK ||
-        check_usage(checking, err) != FG_OK || check_samples(checking, err) != FG_OK ||
+        (all && check_groups(checking, err) != FG_OK))
+        return err->code;
+
+    struct fg_id digest = {0, 0};
+
+    for (uint32_t i = 0; i < checking->part->n_profiles; i++)
+        digest = fg_id_add(digest, checking->ids[i]);
+    if (!fg_id_eq(digest, checking->part->digest))
+        return fg_fail(err, FG_E_CORRUPT, "directory: digest");
+    if (check_usage(checking, err) != FG_OK || check_samples(checking, err) != FG_OK ||
         check_series(checking, err) != FG_OK || check_ranks(checking, err) != FG_OK ||
         check_nodes(checking, err) != FG_OK)
         return err->code;

@@ -73,13 +73,6 @@ static int by_uses(const void *a, const void *b)
     return (left < right) - (left > right);
 }
 
-/* The class of a number of uses: how many larger numbers there are. sorted: descending, each once.
- */
-static uint32_t class_of(const uint32_t *sorted, uint32_t count, uint32_t uses)
-{
-    return fg_lower_bound(i, 1, count, sorted[i] >= uses) - 1;
-}
-
 /* Distinct numbers of uses into sorted, descending; the ranks at which they begin into firsts. */
 static uint32_t make_classes(uint32_t *sorted, uint32_t count, uint32_t *firsts)
 {
@@ -122,7 +115,12 @@ enum fg_code fg_block_ranks_init(struct fg_block_writer *writer, const uint32_t 
     for (uint32_t i = 0; i < all; i++) {
         if (ranks->left[i] == 0)
             continue;
-        ranks->ranks[i] = firsts[class_of(sorted, n_classes, ranks->left[i])]++;
+
+        /* The class of a number of uses is how many larger numbers there are. */
+        uint32_t n_uses = ranks->left[i];
+        uint32_t class = fg_lower_bound(c, 1, n_classes, sorted[c] >= n_uses) - 1;
+
+        ranks->ranks[i] = firsts[class]++;
         ranks->stacks[ranks->ranks[i]] = i;
     }
     return FG_OK;
@@ -139,18 +137,6 @@ static uint32_t rank_of(const struct fg_block_part_out *part, uint32_t stack)
         return FG_MAP_NONE;
     node = part->order.nodes.news[stack - 1];
     return node == FG_MAP_NONE ? FG_MAP_NONE : part->ranks.ranks[node + 1];
-}
-
-/* Counts a use of the stack; false: it has none left. */
-static bool use_rank(struct fg_block_ranks *ranks, uint32_t rank)
-{
-    uint32_t *left = &ranks->left[ranks->stacks[rank]];
-
-    if (*left == 0)
-        return false;
-    (*left)--;
-    ranks->uses_left--;
-    return true;
 }
 
 /* ---- a profile's samples by rank ---- */
@@ -184,8 +170,14 @@ static enum fg_code sort_samples(struct fg_block_writer *writer,
     for (uint32_t i = 0; i < profile->n_samples; i++) {
         if (i > 0 && pages->keyed[i].key == pages->keyed[i - 1].key)
             continue;
-        if (!use_rank(&writer->part.ranks, pages->keyed[i].key))
+
+        struct fg_block_ranks *ranks = &writer->part.ranks;
+        uint32_t *left = &ranks->left[ranks->stacks[pages->keyed[i].key]];
+
+        if (*left == 0)
             return bad_stack(err, profile->stacks[pages->keyed[i].index]);
+        (*left)--;
+        ranks->uses_left--;
         count++;
     }
     *ret_count = count;
@@ -239,15 +231,6 @@ static const uint64_t *values_before(struct fg_block_pages_out *pages, uint32_t 
 }
 
 /* ---- pages ---- */
-
-static void put_ranks(struct fg_block_pages_out *pages)
-{
-    size_t from = pages->ranks.len;
-
-    fg_block_ranks_put(pages->now.ranks, pages->now.count, &pages->rank_bits, &pages->ranks);
-    fg_buf_varint(&pages->heads, pages->now.count);
-    fg_buf_varint(&pages->heads, pages->ranks.len - from);
-}
 
 static void put_numbers(struct fg_block_pages_out *pages, uint32_t t,
                         struct fg_block_column *column, const uint64_t *values,
@@ -386,15 +369,6 @@ static enum fg_code put_links(struct fg_block_writer *writer,
 
 /* ---- putting it together ---- */
 
-static void set_swap(struct fg_block_pages_out *pages)
-{
-    struct fg_block_set before = pages->before;
-
-    pages->before = pages->now;
-    pages->now = before;
-    pages->has_before = true;
-}
-
 enum fg_code fg_block_samples_put(struct fg_block_writer *writer,
                                   const struct fg_block_profile *profile, uint64_t *totals,
                                   struct fg_err *err)
@@ -407,11 +381,21 @@ enum fg_code fg_block_samples_put(struct fg_block_writer *writer,
         return err->code;
     if (take_samples(writer, profile, err) != FG_OK || put_links(writer, profile, err) != FG_OK)
         return err->code;
-    put_ranks(pages);
+
+    size_t from = pages->ranks.len;
+
+    fg_block_ranks_put(pages->now.ranks, pages->now.count, &pages->rank_bits, &pages->ranks);
+    fg_buf_varint(&pages->heads, pages->now.count);
+    fg_buf_varint(&pages->heads, pages->ranks.len - from);
     put_columns(writer, totals);
     fg_block_span_add(&pages->smp_span, profile->time_ns);
     pages->smp_series_profiles++;
-    set_swap(pages);
+
+    struct fg_block_set last = pages->before;
+
+    pages->before = pages->now;
+    pages->now = last;
+    pages->has_before = true;
     return FG_OK;
 }
 

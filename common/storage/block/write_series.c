@@ -290,17 +290,6 @@ static void encode_labels(struct fg_block_writer *writer, const struct fg_block_
     }
 }
 
-static void encode_schema(const struct fg_block_schema *schema, struct fg_buf *out)
-{
-    fg_buf_lenbytes(out, schema->period_type.type);
-    fg_buf_lenbytes(out, schema->period_type.unit);
-    fg_buf_varint(out, schema->n_types);
-    for (uint32_t t = 0; t < schema->n_types; t++) {
-        fg_buf_lenbytes(out, schema->types[t].type);
-        fg_buf_lenbytes(out, schema->types[t].unit);
-    }
-}
-
 static int by_key(const void *a, const void *b, void *arg)
 {
     const struct fg_block_series_out *series = arg;
@@ -362,8 +351,17 @@ static void encode_series(struct fg_block_writer *writer, const struct fg_block_
 
     fg_buf_clear(raw);
     fg_buf_varint(raw, schemas->count);
-    for (uint32_t i = 0; i < schemas->count; i++)
-        encode_schema(&part->schemas[schemas->olds[i]], raw);
+    for (uint32_t i = 0; i < schemas->count; i++) {
+        const struct fg_block_schema *schema = &part->schemas[schemas->olds[i]];
+
+        fg_buf_lenbytes(raw, schema->period_type.type);
+        fg_buf_lenbytes(raw, schema->period_type.unit);
+        fg_buf_varint(raw, schema->n_types);
+        for (uint32_t t = 0; t < schema->n_types; t++) {
+            fg_buf_lenbytes(raw, schema->types[t].type);
+            fg_buf_lenbytes(raw, schema->types[t].unit);
+        }
+    }
     fg_buf_varint(raw, part->n_series);
     for (uint32_t i = 0; i < part->n_series; i++) {
         const struct fg_block_series_out *series = &part->series[order->olds[i]];

@@ -239,17 +239,6 @@ static size_t shared_bytes(const struct fg_slice *texts, uint32_t number, uint32
     return shared;
 }
 
-static void encode_texts(const struct fg_slice *texts, uint32_t from, uint32_t to,
-                         struct fg_buf *raw)
-{
-    for (uint32_t i = from; i < to; i++)
-        fg_buf_varint(raw, shared_bytes(texts, i, from));
-    for (uint32_t i = from; i < to; i++)
-        fg_buf_varint(raw, texts[i].len - shared_bytes(texts, i, from));
-    for (uint32_t i = from; i < to; i++)
-        fg_buf_put(raw, fg_slice_sub(texts[i], shared_bytes(texts, i, from), SIZE_MAX));
-}
-
 enum fg_code fg_block_texts_put(struct fg_block_writer *writer, uint32_t kind,
                                 const struct fg_slice *texts, uint32_t count, struct fg_err *err)
 {
@@ -261,7 +250,13 @@ enum fg_code fg_block_texts_put(struct fg_block_writer *writer, uint32_t kind,
         for (to = from; to < count && bytes < FG_BLOCK_TEXT_PAGE_BYTES; to++)
             bytes += texts[to].len - shared_bytes(texts, to, from) + 2;
         begin_page(writer, to - from);
-        encode_texts(texts, from, to, &writer->raw);
+        for (uint32_t i = from; i < to; i++)
+            fg_buf_varint(&writer->raw, shared_bytes(texts, i, from));
+        for (uint32_t i = from; i < to; i++)
+            fg_buf_varint(&writer->raw, texts[i].len - shared_bytes(texts, i, from));
+        for (uint32_t i = from; i < to; i++)
+            fg_buf_put(&writer->raw,
+                       fg_slice_sub(texts[i], shared_bytes(texts, i, from), SIZE_MAX));
         if (end_page(writer, kind, to - from, err) != FG_OK)
             return err->code;
     }

@@ -100,15 +100,6 @@ static enum fg_code emit_header(struct fg_block_writer *writer, struct fg_err *e
     return fg_block_emit(writer, fg_buf_slice(raw), err);
 }
 
-static struct fg_block_page_row *row_add(struct fg_block_out *out)
-{
-    if (out->n_rows == out->cap_rows) {
-        out->cap_rows = FG_MAX(16, out->cap_rows * 2);
-        out->rows = fg_realloc(out->rows, out->cap_rows * sizeof *out->rows);
-    }
-    return &out->rows[out->n_rows++];
-}
-
 enum fg_code fg_block_page_put(struct fg_block_writer *writer, struct fg_block_out *out,
                                const struct fg_block_span *span, struct fg_err *err)
 {
@@ -121,13 +112,17 @@ enum fg_code fg_block_page_put(struct fg_block_writer *writer, struct fg_block_o
     if (fg_block_seal(fg_block_part_sealer(writer), out->kind, out->n_rows,
                       fg_block_pack(writer->packer, raw), raw.len, &stored, err) != FG_OK)
         return err->code;
-    *row_add(out) = (struct fg_block_page_row){.raw_bytes = stored.raw_bytes,
-                                               .bytes = (uint32_t)stored.bytes.len,
-                                               .crc = fg_crc32c(stored.bytes),
-                                               .key = stored.key,
-                                               .items = span->count,
-                                               .t_min_ns = span->t_min_ns,
-                                               .t_max_ns = span->t_max_ns};
+    if (out->n_rows == out->cap_rows) {
+        out->cap_rows = FG_MAX(16, out->cap_rows * 2);
+        out->rows = fg_realloc(out->rows, out->cap_rows * sizeof *out->rows);
+    }
+    out->rows[out->n_rows++] = (struct fg_block_page_row){.raw_bytes = stored.raw_bytes,
+                                                          .bytes = (uint32_t)stored.bytes.len,
+                                                          .crc = fg_crc32c(stored.bytes),
+                                                          .key = stored.key,
+                                                          .items = span->count,
+                                                          .t_min_ns = span->t_min_ns,
+                                                          .t_max_ns = span->t_max_ns};
     out->bytes += stored.bytes.len;
     /* Pages of samples, most of the bytes, go to the sink at once. The other sections come
      * behind all samples, so their pages wait in memory. */
@@ -183,32 +178,27 @@ enum fg_code fg_block_section_end(struct fg_block_writer *writer, struct fg_bloc
 
 /* ---- parts ---- */
 
-/* True if the part comes after the one before: readers find parts by binary search. */
-static bool name_ascends(const struct fg_block_writer *writer, struct fg_slice tenant,
-                         struct fg_slice service)
-{
-    struct fg_slice last = fg_buf_slice(&writer->last_name);
-    int order = fg_slice_cmp(fg_slice_sub(last, 0, writer->last_tenant_len), tenant);
-
-    if (writer->summary.n_parts == 0)
-        return true;
-    if (order == 0)
-        order = fg_slice_cmp(fg_slice_sub(last, writer->last_tenant_len, SIZE_MAX), service);
-    return order < 0;
-}
-
 /* Begins a part of either kind. */
-static enum fg_code begin(struct fg_block_writer *writer, struct fg_slice tenant,
-                          struct fg_slice service, bool derived, struct fg_err *err)
+static enum fg_code begin_part(struct fg_block_writer *writer, struct fg_slice tenant,
+                               struct fg_slice service, bool derived, struct fg_err *err)
 {
     fg_assert(writer->state == FG_BLOCK_WRITER_START || writer->state == FG_BLOCK_WRITER_BETWEEN);
     if (tenant.len > FG_BLOCK_NAME_MAX_BYTES || service.len > FG_BLOCK_NAME_MAX_BYTES)
         return fg_fail(err, FG_E_LIMIT, "a name of %zu bytes", FG_MAX(tenant.len, service.len));
     if (writer->summary.n_parts == FG_BLOCK_PARTS_MAX)
         return fg_fail(err, FG_E_LIMIT, "more than %u parts", (unsigned)FG_BLOCK_PARTS_MAX);
-    if (!name_ascends(writer, tenant, service))
-        return fg_fail(err, FG_E_INVALID, "part %.*s/%.*s is out of order", FG_S(tenant),
-                       FG_S(service));
+
+    /* The part comes after the one before: readers find parts by binary search. */
+    struct fg_slice last = fg_buf_slice(&writer->last_name);
+    int order = fg_slice_cmp(fg_slice_sub(last, 0, writer->last_tenant_len), tenant);
+
+    if (writer->summary.n_parts != 0) {
+        if (order == 0)
+            order = fg_slice_cmp(fg_slice_sub(last, writer->last_tenant_len, SIZE_MAX), service);
+        if (order >= 0)
+            return fg_fail(err, FG_E_INVALID, "part %.*s/%.*s is out of order", FG_S(tenant),
+                           FG_S(service));
+    }
     if (writer->summary.n_parts > 0 && writer->derived != derived)
         return fg_fail(err, FG_E_INVALID, "parts with and parts without profiles");
     /* Only now: until the first part the version could be set. */
@@ -233,21 +223,6 @@ struct fg_block_sealer *fg_block_part_sealer(struct fg_block_writer *writer)
     return part->sealer;
 }
 
-/* Fetches the key of the part that begins into the sealer. *number: of a part that is copied; else
- * it is set, to 0 if nothing is to be encrypted. */
-static enum fg_code fetch_key(struct fg_block_writer *writer, bool copied, uint32_t *number,
-                              struct fg_err *err)
-{
-    struct fg_slice tenant = writer->part.tenant;
-    struct fg_seal_key *key;
-
-    if (writer->sealer == NULL)
-        writer->sealer = fg_block_sealer_create();
-    key = fg_block_sealer_key(writer->sealer);
-    return copied ? fg_keys_find(writer->keys, tenant, *number, key, err)
-                  : fg_keys_newest(writer->keys, tenant, number, key, err);
-}
-
 /* Finds the key of the part that begins. copy_of: the part whose key it has; NULL: the newest. */
 static enum fg_code choose_key(struct fg_block_writer *writer, const struct fg_block_part *copy_of,
                                struct fg_err *err)
@@ -257,7 +232,16 @@ static enum fg_code choose_key(struct fg_block_writer *writer, const struct fg_b
 
     if (copy_of == NULL ? writer->keys == NULL : number == 0)
         return FG_OK;
-    if (fetch_key(writer, copy_of != NULL, &number, err) != FG_OK)
+
+    /* Fetches the key of the part that begins into the sealer. */
+    struct fg_slice tenant = writer->part.tenant;
+    struct fg_seal_key *key;
+
+    if (writer->sealer == NULL)
+        writer->sealer = fg_block_sealer_create();
+    key = fg_block_sealer_key(writer->sealer);
+    if ((copy_of != NULL ? fg_keys_find(writer->keys, tenant, number, key, err)
+                         : fg_keys_newest(writer->keys, tenant, &number, key, err)) != FG_OK)
         return err->code;
     if (number == 0)
         return FG_OK;
@@ -273,23 +257,17 @@ static enum fg_code choose_key(struct fg_block_writer *writer, const struct fg_b
     return FG_OK;
 }
 
-static enum fg_code stacks_start(struct fg_block_writer *writer, const struct fg_tree *tree,
-                                 const uint32_t *uses, struct fg_err *err)
-{
-    if (fg_block_order_make(tree, uses, writer->arena, &writer->part.order, err) != FG_OK ||
-        fg_block_ranks_init(writer, uses, err) != FG_OK)
-        return fg_wrap(err, "part %.*s/%.*s", FG_S(writer->part.tenant),
-                       FG_S(writer->part.service));
-    return FG_OK;
-}
-
 enum fg_code fg_block_part_begin(struct fg_block_writer *writer, struct fg_slice tenant,
                                  struct fg_slice service, const struct fg_tree *tree,
                                  const uint32_t *uses, struct fg_err *err)
 {
-    if (begin(writer, tenant, service, false, err) != FG_OK ||
-        choose_key(writer, NULL, err) != FG_OK || stacks_start(writer, tree, uses, err) != FG_OK)
+    if (begin_part(writer, tenant, service, false, err) != FG_OK ||
+        choose_key(writer, NULL, err) != FG_OK)
         return err->code;
+    if (fg_block_order_make(tree, uses, writer->arena, &writer->part.order, err) != FG_OK ||
+        fg_block_ranks_init(writer, uses, err) != FG_OK)
+        return fg_wrap(err, "part %.*s/%.*s", FG_S(writer->part.tenant),
+                       FG_S(writer->part.service));
     writer->state = FG_BLOCK_WRITER_PART;
     return FG_OK;
 }
@@ -304,7 +282,7 @@ enum fg_code fg_block_part_begin_derived(struct fg_block_writer *writer, struct 
         derived->usage.profiles > derived->n_profiles)
         return fg_fail(err, FG_E_INVALID, "part %.*s/%.*s sums up nothing", FG_S(tenant),
                        FG_S(service));
-    if (begin(writer, tenant, service, true, err) != FG_OK ||
+    if (begin_part(writer, tenant, service, true, err) != FG_OK ||
         choose_key(writer, derived->copy_of, err) != FG_OK)
         return err->code;
     part->n_profiles = derived->n_profiles;
@@ -473,14 +451,6 @@ static enum fg_code put_page(struct fg_block_writer *writer, uint32_t kind, stru
     return FG_OK;
 }
 
-/* Writes the fields of version 3: varint key, varint version of the symbols, the usage. */
-static void put_entry_3(struct fg_block_writer *writer)
-{
-    fg_buf_varint(&writer->directory, writer->part.key);
-    fg_buf_varint(&writer->directory, FG_BLOCK_SYMBOLS_VERSION);
-    fg_usage_put(&writer->directory, &writer->part.usage);
-}
-
 /* The front of a part's entry in the directory; its sections follow. */
 static void put_entry(struct fg_block_writer *writer)
 {
@@ -500,8 +470,11 @@ static void put_entry(struct fg_block_writer *writer)
     fg_buf_varint(directory, part->n_samples);
     fg_id_put(digest, part->digest);
     fg_buf_append(directory, digest, sizeof digest);
-    if (writer->version >= 3)
-        put_entry_3(writer);
+    if (writer->version >= 3) {
+        fg_buf_varint(&writer->directory, writer->part.key);
+        fg_buf_varint(&writer->directory, FG_BLOCK_SYMBOLS_VERSION);
+        fg_usage_put(&writer->directory, &writer->part.usage);
+    }
     writer->last_t_min_ns = part->t_min_ns;
 }
 
@@ -543,24 +516,20 @@ static void sum_up(struct fg_block_writer *writer)
     writer->derived = part->derived;
 }
 
-static enum fg_code made_finish(struct fg_block_writer *writer, struct fg_err *err)
-{
-    if (writer->part.rollups[FG_BLOCK_NOD - FG_BLOCK_SCR].len == 0)
-        return FG_OK;
-    put_entry(writer);
-    fg_buf_clear(&writer->table);
-    if (fg_block_write_rollup(writer, err) != FG_OK || put_tables(writer, err) != FG_OK)
-        return err->code;
-    sum_up(writer);
-    return FG_OK;
-}
-
 static enum fg_code part_finish(struct fg_block_writer *writer, struct fg_err *err)
 {
     struct fg_block_part_out *part = &writer->part;
 
-    if (part->derived)
-        return made_finish(writer, err);
+    if (part->derived) {
+        if (writer->part.rollups[FG_BLOCK_NOD - FG_BLOCK_SCR].len == 0)
+            return FG_OK;
+        put_entry(writer);
+        fg_buf_clear(&writer->table);
+        if (fg_block_write_rollup(writer, err) != FG_OK || put_tables(writer, err) != FG_OK)
+            return err->code;
+        sum_up(writer);
+        return FG_OK;
+    }
     if (part->in_series && fg_block_series_close(writer, err) != FG_OK)
         return err->code;
     /* Ranks were given by the uses that the caller promised; with others the order of ranks
