@@ -26,17 +26,6 @@ static uint32_t weigh(const struct fg_function_tree *names, const int64_t *total
     return live;
 }
 
-/* Counts the nodes that weigh more than the lightest that is kept. The others of its weight
- * share the room that is left. */
-static uint32_t count_above(const int64_t *weights, uint32_t count, int64_t least)
-{
-    uint32_t above = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        above += weights[i] > least;
-    return above;
-}
-
 static bool any_negative(const struct fg_function_tree *names,
                          const struct fg_function_values *values)
 {
@@ -47,8 +36,8 @@ static bool any_negative(const struct fg_function_tree *names,
 }
 
 /* Takes nodes in order: all above least, and of least itself as many as are left. */
-static void take(const struct fg_function_tree *names, const int64_t *weights, int64_t least,
-                 uint32_t equal, struct fg_crown *crown)
+static void keep_heaviest(const struct fg_function_tree *names, const int64_t *weights,
+                          int64_t least, uint32_t equal, struct fg_crown *crown)
 {
     for (uint32_t i = 0; i < names->n_nodes; i++) {
         bool taken = weights[i] > least;
@@ -101,9 +90,16 @@ void fg_crown_make(const struct fg_function_tree *names, const struct fg_functio
     if (live > max_nodes) {
         least =
             max_nodes == 0 ? INT64_MAX : fg_flame_nth_largest(weights, names->n_nodes, max_nodes);
-        equal = room - count_above(weights, names->n_nodes, least);
+
+        /* Nodes that weigh as much as the lightest that is kept share the room that heavier ones
+         * leave. */
+        uint32_t above = 0;
+
+        for (uint32_t i = 0; i < names->n_nodes; i++)
+            above += weights[i] > least;
+        equal = room - above;
     }
-    take(names, weights, least, equal, &crown);
+    keep_heaviest(names, weights, least, equal, &crown);
     /* The weights are of no use any more: their room will do. */
     sum_rests(names, values, (uint32_t *)weights, &crown);
     free(weights);

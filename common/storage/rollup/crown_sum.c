@@ -74,16 +74,6 @@ void fg_crown_sum_add_tree(struct fg_crown_sum *sum, const struct fg_tree *tree)
 
 /* ---- the tree ---- */
 
-/* Returns the deepest depth + 1. */
-static size_t count_levels(const struct fg_crown_layer *layer)
-{
-    size_t levels = 0;
-
-    for (uint32_t i = 0; i < layer->n_nodes; i++)
-        levels = FG_MAX(levels, (size_t)layer->nodes[i].depth + 1);
-    return levels;
-}
-
 /* Locations of a layer's names in a tree, each added when a node has it: the names are those of all
  * profile types of the parts, of which one has some only. */
 struct located_names {
@@ -91,28 +81,27 @@ struct located_names {
     uint32_t *locations; /* FG_MAP_NONE: not added yet */
 };
 
-static uint32_t name_location(struct located_names *naming, struct fg_tree *tree, uint32_t name)
-{
-    uint32_t *location = &naming->locations[name];
-
-    if (*location == FG_MAP_NONE)
-        *location = fg_symbols_name_location(&tree->symbols, naming->names[name]);
-    return *location;
-}
-
 static void make_tree(const struct fg_crown_layer *layer, struct fg_tree *tree)
 {
     size_t n_names = FG_MAX((size_t)fg_crown_names_count(layer->names), 1);
     struct located_names naming = {.names = fg_crown_names_items(layer->names),
                                    .locations = fg_malloc(n_names * sizeof *naming.locations)};
-    uint32_t *path = fg_malloc(FG_MAX(count_levels(layer), 1) * sizeof *path);
+    size_t levels = 0;
+
+    for (uint32_t i = 0; i < layer->n_nodes; i++)
+        levels = FG_MAX(levels, (size_t)layer->nodes[i].depth + 1);
+
+    uint32_t *path = fg_malloc(FG_MAX(levels, 1) * sizeof *path);
 
     memset(naming.locations, 0xff, n_names * sizeof *naming.locations);
     for (uint32_t i = 0; i < layer->n_nodes; i++) {
         const struct fg_crown_node *node = &layer->nodes[i];
         uint32_t parent = node->depth == 0 ? FG_TREE_ROOT : path[node->depth - 1];
+        uint32_t *location = &naming.locations[node->name];
 
-        path[node->depth] = fg_tree_append(tree, parent, name_location(&naming, tree, node->name));
+        if (*location == FG_MAP_NONE)
+            *location = fg_symbols_name_location(&tree->symbols, naming.names[node->name]);
+        path[node->depth] = fg_tree_append(tree, parent, *location);
         tree->self[i] = node->self;
     }
     tree->root_self = layer->root_self;

@@ -40,15 +40,6 @@ static enum fg_code place(const struct finishing *finishing, enum fg_block_kind 
 
 /* ---- names and dictionary ---- */
 
-static size_t common_prefix(struct fg_slice a, struct fg_slice b)
-{
-    size_t n = 0;
-
-    while (n < a.len && n < b.len && a.ptr[n] == b.ptr[n])
-        n++;
-    return n;
-}
-
 /* Sorted names share their beginnings. */
 static enum fg_code put_names(struct finishing *finishing, struct fg_err *err)
 {
@@ -63,7 +54,10 @@ static enum fg_code put_names(struct finishing *finishing, struct fg_err *err)
 
         if (!writer->named[i])
             continue;
-        shared = common_prefix(before, name);
+
+        shared = 0;
+        while (shared < before.len && shared < name.len && before.ptr[shared] == name.ptr[shared])
+            shared++;
         fg_buf_varint(&writer->raw, shared);
         fg_buf_lenbytes(&writer->raw, fg_slice_sub(name, shared, name.len - shared));
         finishing->functions[i] = count++;
@@ -173,15 +167,6 @@ static void put_id(struct fg_id id, struct fg_buf *out)
     fg_buf_le64(out, id.hi);
 }
 
-static void put_type(const struct fg_profile_type *type, struct fg_buf *out)
-{
-    fg_buf_lenbytes(out, type->name);
-    fg_buf_lenbytes(out, type->type);
-    fg_buf_lenbytes(out, type->unit);
-    fg_buf_lenbytes(out, type->period_type);
-    fg_buf_lenbytes(out, type->period_unit);
-}
-
 static void put_groups(const struct fg_groups *groups, struct fg_buf *out)
 {
     fg_buf_varint(out, groups->common.count);
@@ -233,8 +218,15 @@ static void put_directory(struct finishing *finishing)
 
     fg_buf_clear(out);
     fg_buf_varint(out, options->n_types);
-    for (uint32_t i = 0; i < options->n_types; i++)
-        put_type(&options->types[i], out);
+    for (uint32_t i = 0; i < options->n_types; i++) {
+        const struct fg_profile_type *type = &options->types[i];
+
+        fg_buf_lenbytes(out, type->name);
+        fg_buf_lenbytes(out, type->type);
+        fg_buf_lenbytes(out, type->unit);
+        fg_buf_lenbytes(out, type->period_type);
+        fg_buf_lenbytes(out, type->period_unit);
+    }
     put_groups(options->groups, out);
     fg_buf_varint(out, options->n_derived_from);
     for (uint32_t i = 0; i < options->n_derived_from; i++)

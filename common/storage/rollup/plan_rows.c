@@ -90,14 +90,6 @@ static void make_spans(struct fg_plan_work *work, uint32_t first, uint32_t end)
     work->n_spans = nest_spans(work->spans, work->n_spans);
 }
 
-/* Returns the number of a span; FG_MAP_NONE: it crossed another one. */
-static uint32_t find_span(const struct fg_plan_work *work, const struct fg_plan_span *span)
-{
-    uint32_t at = fg_lower_bound(i, 0, work->n_spans, compare_spans(&work->spans[i], span) < 0);
-
-    return at < work->n_spans && compare_spans(&work->spans[at], span) == 0 ? at : FG_MAP_NONE;
-}
-
 /* ---- keys ---- */
 
 static uint32_t group_of(const struct fg_plan_work *work, uint32_t series)
@@ -124,11 +116,6 @@ static void order_series(struct fg_plan_work *work)
     work->group_firsts = firsts;
 }
 
-static enum fg_groups_answer state_of(uint32_t matching, uint32_t count)
-{
-    return matching == 0 ? FG_GROUPS_NONE : matching == count ? FG_GROUPS_EVERY : FG_GROUPS_OPEN;
-}
-
 static uint32_t count_matching(const struct fg_plan_work *work, uint32_t first, uint32_t end)
 {
     uint32_t count = 0;
@@ -140,7 +127,9 @@ static uint32_t count_matching(const struct fg_plan_work *work, uint32_t first, 
 
 static void set_key(struct fg_plan_work *work, uint32_t key, uint32_t matching, uint32_t count)
 {
-    work->states[key] = state_of(matching, count);
+    work->states[key] = matching == 0       ? FG_GROUPS_NONE
+                        : matching == count ? FG_GROUPS_EVERY
+                                            : FG_GROUPS_OPEN;
     work->shares[key] = count == 0 ? 0 : (float)matching / (float)count;
 }
 
@@ -274,18 +263,6 @@ static int compare_entries(const void *left, const void *right)
     return (a->row > b->row) - (a->row < b->row);
 }
 
-/* Avoids a descent to single series, of which there may be many, if they have no rollups. */
-static void count_series_rows(struct fg_plan_work *work)
-{
-    work->series_rows = array(work, (size_t)work->n_spans + 1, sizeof *work->series_rows);
-    if (work->no_room)
-        return;
-    for (uint32_t i = 0; i < work->n_entries; i++)
-        work->series_rows[work->entries[i].span + 1] += work->entries[i].key > work->n_groups;
-    for (uint32_t i = 0; i < work->n_spans; i++)
-        work->series_rows[i + 1] += work->series_rows[i];
-}
-
 static void make_entries(struct fg_plan_work *work, uint32_t first, uint32_t end)
 {
     const uint32_t *series_keys = work->by_series ? make_series_keys(work) : NULL;
@@ -301,14 +278,27 @@ static void make_entries(struct fg_plan_work *work, uint32_t first, uint32_t end
             (row->count > 0 && !fg_plan_serves(work, i, false, &form)))
             continue;
         entry.key = key_number(work, &row->key, series_keys);
-        entry.span = find_span(work, &span);
+
+        /* A span that crossed another one is not among them. */
+        uint32_t at =
+            fg_lower_bound(s, 0, work->n_spans, compare_spans(&work->spans[s], &span) < 0);
+
+        entry.span =
+            at < work->n_spans && compare_spans(&work->spans[at], &span) == 0 ? at : FG_MAP_NONE;
         if (entry.key != FG_MAP_NONE && entry.span != FG_MAP_NONE)
             work->entries[work->n_entries++] = entry;
     }
     if (work->no_room)
         return;
     qsort(work->entries, work->n_entries, sizeof *work->entries, compare_entries);
-    count_series_rows(work);
+    /* Avoids a descent to single series, of which there may be many, if they have no rollups. */
+    work->series_rows = array(work, (size_t)work->n_spans + 1, sizeof *work->series_rows);
+    if (work->no_room)
+        return;
+    for (uint32_t i = 0; i < work->n_entries; i++)
+        work->series_rows[work->entries[i].span + 1] += work->entries[i].key > work->n_groups;
+    for (uint32_t i = 0; i < work->n_spans; i++)
+        work->series_rows[i + 1] += work->series_rows[i];
 }
 
 /* Finds the first entry of a key over this span or one after it; n_entries: there is none. */

@@ -166,18 +166,6 @@ static enum fg_code check_groups(const struct sums_verifying *verifying, struct 
 
 /* ---- sums ---- */
 
-static enum fg_code open_page(struct sums_verifying *verifying, uint32_t page, struct fg_err *err)
-{
-    if (verifying->page == page)
-        return FG_OK;
-    verifying->page = FG_MAP_NONE;
-    if (fg_block_samples_open(verifying->samples, &verifying->index, page,
-                              page_of(verifying, FG_BLOCK_SMP, page), err) != FG_OK)
-        return err->code;
-    verifying->page = page;
-    return FG_OK;
-}
-
 /* Adds the samples of profiles [first, end) to sums. */
 static enum fg_code add_profiles(struct sums_verifying *verifying, uint32_t first, uint32_t end,
                                  uint32_t type, struct fg_err *err)
@@ -185,11 +173,18 @@ static enum fg_code add_profiles(struct sums_verifying *verifying, uint32_t firs
     const struct fg_block_pages *pages = &verifying->index.pages[FG_BLOCK_SMP];
 
     for (uint32_t i = fg_block_page_of(pages, first);
-         i < pages->count && pages->pages[i].first < end; i++)
-        if (open_page(verifying, i, err) != FG_OK ||
-            fg_block_samples_sum(verifying->samples, first, end - first, type, verifying->sums,
+         i < pages->count && pages->pages[i].first < end; i++) {
+        if (verifying->page != i) {
+            verifying->page = FG_MAP_NONE;
+            if (fg_block_samples_open(verifying->samples, &verifying->index, i,
+                                      page_of(verifying, FG_BLOCK_SMP, i), err) != FG_OK)
+                return err->code;
+            verifying->page = i;
+        }
+        if (fg_block_samples_sum(verifying->samples, first, end - first, type, verifying->sums,
                                  err) != FG_OK)
             return err->code;
+    }
     return FG_OK;
 }
 
@@ -350,19 +345,6 @@ static bool has_our_names(const struct sums_verifying *verifying)
     return verifying->rollups.version == FG_ROLLUP_VERSION;
 }
 
-static enum fg_code check_names(struct sums_verifying *verifying, const struct fg_rollup_row *row,
-                                struct fg_err *err)
-{
-    fg_function_values_set(&verifying->values, &verifying->names, (const int64_t *)verifying->sums);
-    if (row->total != verifying->values.all)
-        return fg_fail(err, FG_E_CORRUPT, "total of %lld, should be %lld", (long long)row->total,
-                       (long long)verifying->values.all);
-    if ((row->places[FG_ROLLUP_CROWN].bytes > 0 && check_crown(verifying, row, err) != FG_OK) ||
-        (row->places[FG_ROLLUP_TOTALS].bytes > 0 && check_table(verifying, row, err) != FG_OK))
-        return err->code;
-    return FG_OK;
-}
-
 static enum fg_code check_row(struct sums_verifying *verifying, const struct fg_rollup_row *row,
                               struct fg_err *err)
 {
@@ -377,7 +359,16 @@ static enum fg_code check_row(struct sums_verifying *verifying, const struct fg_
         return FG_OK;
     if (row->places[FG_ROLLUP_FULL].bytes > 0 && check_full(verifying, row, err) != FG_OK)
         return err->code;
-    return has_our_names(verifying) ? check_names(verifying, row, err) : FG_OK;
+    if (!has_our_names(verifying))
+        return FG_OK;
+    fg_function_values_set(&verifying->values, &verifying->names, (const int64_t *)verifying->sums);
+    if (row->total != verifying->values.all)
+        return fg_fail(err, FG_E_CORRUPT, "total of %lld, should be %lld", (long long)row->total,
+                       (long long)verifying->values.all);
+    if ((row->places[FG_ROLLUP_CROWN].bytes > 0 && check_crown(verifying, row, err) != FG_OK) ||
+        (row->places[FG_ROLLUP_TOTALS].bytes > 0 && check_table(verifying, row, err) != FG_OK))
+        return err->code;
+    return FG_OK;
 }
 
 static enum fg_code check_rows(struct sums_verifying *verifying, struct fg_err *err)

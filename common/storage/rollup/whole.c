@@ -38,28 +38,7 @@ struct fg_rollup_whole {
     uint64_t count;
 };
 
-static bool is_worth_it(const struct fg_tree *tree, const uint32_t *uses)
-{
-    uint64_t samples = 0;
-
-    for (uint32_t i = 0; i <= tree->n_nodes; i++)
-        samples += uses[i];
-    return samples >= SAMPLES_MIN && samples >= (uint64_t)tree->n_nodes * SAMPLES_A_NODE;
-}
-
 /* ---- types ---- */
-
-/* Returns the number of the type. TYPES_MAX: there are too many. */
-static uint32_t find_type(struct fg_rollup_whole *whole, const struct fg_profile_type *type)
-{
-    uint32_t i = 0;
-
-    while (i < whole->n_types && !fg_profile_type_eq(&whole->types[i], type))
-        i++;
-    if (i == whole->n_types && i < TYPES_MAX)
-        whole->types[whole->n_types++] = *type;
-    return i;
-}
 
 /* Returns false for too many types, or one that is twice in a series, of which only one would
  * count. */
@@ -70,8 +49,13 @@ static bool set_types(struct fg_rollup_whole *whole, uint32_t number)
 
     for (uint32_t t = 0; t < from->n_types; t++) {
         struct fg_profile_type type = fg_block_series_type(from, t);
+        uint32_t i = 0;
 
-        series->columns[t] = find_type(whole, &type);
+        while (i < whole->n_types && !fg_profile_type_eq(&whole->types[i], &type))
+            i++;
+        if (i == whole->n_types && i < TYPES_MAX)
+            whole->types[whole->n_types++] = type;
+        series->columns[t] = i;
         if (series->columns[t] == TYPES_MAX)
             return false;
         for (uint32_t k = 0; k < t; k++)
@@ -124,8 +108,11 @@ struct fg_rollup_whole *fg_rollup_whole_create(struct fg_block_writer *block,
                                                uint32_t n_series)
 {
     struct fg_rollup_whole *whole;
+    uint64_t samples = 0;
 
-    if (!is_worth_it(tree, uses))
+    for (uint32_t i = 0; i <= tree->n_nodes; i++)
+        samples += uses[i];
+    if (samples < SAMPLES_MIN || samples < (uint64_t)tree->n_nodes * SAMPLES_A_NODE)
         return NULL;
     whole = fg_new(struct fg_rollup_whole);
     whole->arena = fg_arena_create(ARENA_MAX_BYTES);
@@ -197,16 +184,6 @@ static struct fg_rollup_value value_of(const struct fg_rollup_whole *whole, uint
     return value;
 }
 
-static enum fg_code create_writer(struct fg_rollup_whole *whole, struct fg_err *err)
-{
-    const struct fg_rollup_options options = {.tree = whole->tree,
-                                              .groups = &whole->groups,
-                                              .types = whole->types,
-                                              .n_types = whole->n_types};
-
-    return fg_rollup_writer_create(&options, &whole->writer, err);
-}
-
 /* Turns sums of stacks into sums of names. */
 static void name_sums(struct fg_rollup_whole *whole)
 {
@@ -245,7 +222,12 @@ static enum fg_code add_rollup(struct fg_rollup_whole *whole, const uint64_t *se
 static enum fg_code write_rollup(struct fg_rollup_whole *whole, const uint64_t *seen,
                                  uint64_t bytes, struct fg_err *err)
 {
-    if (create_writer(whole, err) != FG_OK)
+    const struct fg_rollup_options options = {.tree = whole->tree,
+                                              .groups = &whole->groups,
+                                              .types = whole->types,
+                                              .n_types = whole->n_types};
+
+    if (fg_rollup_writer_create(&options, &whole->writer, err) != FG_OK)
         return err->code;
     name_sums(whole);
     if (add_rollup(whole, seen, bytes, err) != FG_OK)

@@ -26,18 +26,6 @@ int fg_rollup_key_cmp(const struct fg_rollup_key *a, const struct fg_rollup_key 
 
 /* ---- the writer ---- */
 
-static enum fg_code check_options(const struct fg_rollup_options *options, struct fg_err *err)
-{
-    if (options->n_types > FG_ROLLUP_TYPES_MAX)
-        return fg_fail(err, FG_E_LIMIT, "rollups of %u types", options->n_types);
-    if (options->groups->common.count > FG_ROLLUP_LABELS_MAX)
-        return fg_fail(err, FG_E_LIMIT, "rollups with %zu common labels",
-                       options->groups->common.count);
-    if (options->n_derived_from > FG_ROLLUP_DERIVED_FROM_MAX)
-        return fg_fail(err, FG_E_LIMIT, "rollups of %u objects", options->n_derived_from);
-    return FG_OK;
-}
-
 static void *copy_array(const void *from, size_t count, size_t size)
 {
     void *copy = fg_malloc(FG_MAX(count, 1) * size);
@@ -52,8 +40,13 @@ enum fg_code fg_rollup_writer_create(const struct fg_rollup_options *options,
 {
     struct fg_rollup_writer *writer;
 
-    if (check_options(options, err) != FG_OK)
-        return err->code;
+    if (options->n_types > FG_ROLLUP_TYPES_MAX)
+        return fg_fail(err, FG_E_LIMIT, "rollups of %u types", options->n_types);
+    if (options->groups->common.count > FG_ROLLUP_LABELS_MAX)
+        return fg_fail(err, FG_E_LIMIT, "rollups with %zu common labels",
+                       options->groups->common.count);
+    if (options->n_derived_from > FG_ROLLUP_DERIVED_FROM_MAX)
+        return fg_fail(err, FG_E_LIMIT, "rollups of %u objects", options->n_derived_from);
     writer = fg_new(struct fg_rollup_writer);
     writer->options = *options;
     writer->types = copy_array(options->types, options->n_types, sizeof *options->types);
@@ -180,8 +173,8 @@ static void meet_name(struct fg_rollup_writer *writer, uint32_t name, struct new
     newcomers->name_bytes += writer->names.names[name].len + NAME_BYTES;
 }
 
-static struct newcomers meet(struct fg_rollup_writer *writer, enum fg_rollup_form form,
-                             const struct fg_rollup_out_part *part)
+static struct newcomers count_newcomers(struct fg_rollup_writer *writer, enum fg_rollup_form form,
+                                        const struct fg_rollup_out_part *part)
 {
     struct newcomers newcomers = {0};
 
@@ -220,14 +213,14 @@ static void admit(struct fg_rollup_writer *writer, enum fg_rollup_form form,
 
 /* Keeps the part if it is worth its bytes. lacking: one was left out for its size, which `all` of
  * the options does not allow. */
-static void judge(struct fg_rollup_writer *writer, enum fg_rollup_form form,
-                  uint64_t replaces_bytes, struct fg_rollup_out_part *part)
+static void keep_if_worth(struct fg_rollup_writer *writer, enum fg_rollup_form form,
+                          uint64_t replaces_bytes, struct fg_rollup_out_part *part)
 {
     struct newcomers newcomers = {0};
     uint64_t bytes = packed_bytes(writer, part);
 
     if (form != FG_ROLLUP_FULL)
-        newcomers = meet(writer, form, part);
+        newcomers = count_newcomers(writer, form, part);
     if (bytes == UINT64_MAX || newcomers.nodes > FG_ROLLUP_DICT_MAX - writer->n_dict ||
         newcomers.name_bytes > FG_BLOCK_PAGE_RAW_MAX_BYTES - writer->named_bytes) {
         writer->lacking = true;
@@ -259,7 +252,7 @@ static void add_crown(struct fg_rollup_writer *writer, const struct fg_rollup_va
     part->numbers = crown.nodes;
     crown.nodes = NULL; /* it is the part's now */
     fg_crown_done(&crown);
-    judge(writer, FG_ROLLUP_CROWN, value->replaces_bytes, part);
+    keep_if_worth(writer, FG_ROLLUP_CROWN, value->replaces_bytes, part);
 }
 
 /* Functions without any value get no row. */
@@ -281,7 +274,7 @@ static void add_table(struct fg_rollup_writer *writer, const struct fg_rollup_va
     }
     put_column(values->function_self, part->count, &part->bytes);
     put_column(values->function_totals, part->count, &part->bytes);
-    judge(writer, FG_ROLLUP_TOTALS, value->replaces_bytes, part);
+    keep_if_worth(writer, FG_ROLLUP_TOTALS, value->replaces_bytes, part);
 }
 
 static void fill_row(struct fg_rollup_writer *writer, const struct fg_rollup_value *value,
@@ -298,7 +291,7 @@ static void fill_row(struct fg_rollup_writer *writer, const struct fg_rollup_val
         struct fg_rollup_out_part *full = &row->parts[FG_ROLLUP_FULL];
 
         put_column((const int64_t *)value->full, writer->options.n_ranks, &full->bytes);
-        judge(writer, FG_ROLLUP_FULL, value->replaces_bytes, full);
+        keep_if_worth(writer, FG_ROLLUP_FULL, value->replaces_bytes, full);
     }
     /* Frees parts that are not kept, and cuts kept ones to their size. */
     for (unsigned form = 0; form < FG_ROLLUP_FORMS; form++) {
@@ -374,27 +367,15 @@ static uint32_t find_base(const struct fg_rollup_writer *writer,
     return FG_MAP_NONE;
 }
 
-/* A row without a form that is worth its bytes is dropped, unless it records that there are no
- * profiles. */
-static bool row_says_something(const struct fg_rollup_out_row *row)
-{
-    return row->count == 0 || row->base != FG_MAP_NONE || row->parts[FG_ROLLUP_CROWN].kept ||
-           row->parts[FG_ROLLUP_TOTALS].kept || row->parts[FG_ROLLUP_FULL].kept;
-}
-
-static struct fg_rollup_out_row *next_row(struct fg_rollup_writer *writer)
+static void add_value(struct fg_rollup_writer *writer, const struct fg_rollup_key *key,
+                      const struct fg_rollup_value *values, uint32_t i, uint32_t first)
 {
     if (writer->n_rows == writer->cap_rows) {
         writer->cap_rows = FG_MAX(writer->cap_rows * 2, 16);
         writer->rows = fg_realloc(writer->rows, writer->cap_rows * sizeof *writer->rows);
     }
-    return &writer->rows[writer->n_rows];
-}
 
-static void add_value(struct fg_rollup_writer *writer, const struct fg_rollup_key *key,
-                      const struct fg_rollup_value *values, uint32_t i, uint32_t first)
-{
-    struct fg_rollup_out_row *row = next_row(writer);
+    struct fg_rollup_out_row *row = &writer->rows[writer->n_rows];
     const struct fg_rollup_value *value = &values[i];
 
     *row = (struct fg_rollup_out_row){.key = *key,
@@ -411,7 +392,10 @@ static void add_value(struct fg_rollup_writer *writer, const struct fg_rollup_ke
         else
             row->total = fg_value_mul(writer->rows[row->base].total, row->factor);
     }
-    if (row_says_something(row)) {
+    /* A row without a form that is worth its bytes is dropped, unless it records that there are no
+     * profiles. */
+    if (row->count == 0 || row->base != FG_MAP_NONE || row->parts[FG_ROLLUP_CROWN].kept ||
+        row->parts[FG_ROLLUP_TOTALS].kept || row->parts[FG_ROLLUP_FULL].kept) {
         writer->any = writer->any || row->count > 0;
         writer->n_rows++;
     }
