@@ -60,7 +60,7 @@ struct fg_damage {
 };
 
 /* Locked. */
-static void tell(const struct fg_damage *damage, const struct damage_list *list)
+static void report_condition(const struct fg_damage *damage, const struct damage_list *list)
 {
     struct fg_buf text;
     size_t told = 0;
@@ -97,7 +97,7 @@ static void forget_old(const struct fg_damage *damage, struct damage_list *list)
         free(object);
     }
     if (list->n != before)
-        tell(damage, list);
+        report_condition(damage, list);
 }
 
 /* Without new damage, only scrapes notice that an hour has passed. */
@@ -166,7 +166,7 @@ void fg_damage_met(struct fg_damage *damage, const char *name, enum fg_code code
         list->objects = object;
         list->n++;
         fg_log_error(list->kind->log, fg_ls("object", name), fg_ls("err", why));
-        tell(damage, list);
+        report_condition(damage, list);
     }
     if (object != NULL)
         object->met_mono_ns = fg_mono_ns(damage->clock);

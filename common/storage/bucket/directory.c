@@ -102,7 +102,7 @@ static void get(struct fg_bucket_request *request, int fd, const struct stat *in
         read_content(request, fd, len);
 }
 
-static void look(struct fg_directory *directory, struct fg_bucket_request *request)
+static void read_or_head(struct fg_directory *directory, struct fg_bucket_request *request)
 {
     struct fg_bucket_etag etag;
     struct stat info;
@@ -322,7 +322,7 @@ static void act(struct fg_directory *directory, struct fg_bucket_request *reques
     switch (request->verb) {
     case FG_BUCKET_GET:
     case FG_BUCKET_HEAD:
-        look(directory, request);
+        read_or_head(directory, request);
         break;
     case FG_BUCKET_PUT:
         put(directory, request);

@@ -58,22 +58,17 @@ struct fg_bucket_etag fg_directory_etag(const struct stat *info)
     return etag;
 }
 
-/* Later than all this process has made. */
-static int64_t next_version(struct fg_directory *directory, int64_t at_least)
+enum fg_code fg_directory_stamp(struct fg_directory *directory, int fd, int64_t at_least,
+                                struct fg_err *err)
 {
+    /* Later than all versions that this process has made. */
     int64_t last = atomic_load(&directory->last_version), version;
 
     do {
         version = fg_wall_ns(fg_clock_real()) / US_NS;
         version = FG_MAX(version, FG_MAX(last + 1, at_least));
     } while (!atomic_compare_exchange_weak(&directory->last_version, &last, version));
-    return version;
-}
 
-enum fg_code fg_directory_stamp(struct fg_directory *directory, int fd, int64_t at_least,
-                                struct fg_err *err)
-{
-    int64_t version = next_version(directory, at_least);
     const struct timespec times[2] = {
         {.tv_nsec = UTIME_OMIT},
         {.tv_sec = version / 1000000, .tv_nsec = version % 1000000 * US_NS},
@@ -468,19 +463,6 @@ static enum fg_code try_temp(struct fg_directory *directory, struct fg_err *err)
     return code == FG_E_NO_SPACE ? FG_OK : code;
 }
 
-/* A folder's entry in the one above it. */
-static enum fg_code flush_parent(int folder, struct fg_err *err)
-{
-    int up = open_folder(folder, "..");
-    enum fg_code code = FG_OK;
-
-    if (up < 0 || fsync(up) != 0)
-        code = fg_directory_fail(err, errno, "flush of the folder above");
-    if (up >= 0)
-        (void)close(up);
-    return code;
-}
-
 /* Creates all locks at the start: a reader could not create one on a disk that has become full.
  * If one cannot be created now, the caller that needs it reports why. */
 static void make_locks(const struct fg_directory *directory)
@@ -520,10 +502,17 @@ enum fg_code fg_directory_files_open(struct fg_directory *directory, const char 
     home = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (home < 0)
         return fg_directory_fail(err, errno, "folder");
-    /* If the folder existed, the process that made it has flushed it, unless it died before. A
-     * failure therefore matters only for a new folder: an old one may be on a disk that we only
-     * read. */
-    code = flush_parent(home, err);
+
+    /* Flushes the folder's entry in the one above it. If the folder existed, the process that made
+     * it has flushed it, unless it died before. A failure therefore matters only for a new folder:
+     * an old one may be on a disk that we only read. */
+    int up = open_folder(home, "..");
+
+    code = FG_OK;
+    if (up < 0 || fsync(up) != 0)
+        code = fg_directory_fail(err, errno, "flush of the folder above");
+    if (up >= 0)
+        (void)close(up);
     if (code == FG_OK || !made)
         code = open_parts(directory, home, err);
     (void)close(home);

@@ -38,19 +38,12 @@ static void children_add(struct directory_children *children, const char *name, 
     children->names[children->n++] = copy;
 }
 
-static void children_done(struct directory_children *children)
-{
-    for (size_t i = 0; i < children->n; i++)
-        free(children->names[i]);
-    free(children->names);
-}
-
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void note(struct directory_children *children, int folder, const struct dirent *entry)
+static void note_child(struct directory_children *children, int folder, const struct dirent *entry)
 {
     unsigned char type = entry->d_type;
     struct stat info;
@@ -80,7 +73,7 @@ static enum fg_code read_children(struct directory_walk *walk, int folder,
         return fg_bucket_fail_err(walk->request, &err);
     }
     while ((entry = readdir(stream)) != NULL) /* NOLINT(concurrency-mt-unsafe): a stream of ours */
-        note(children, folder, entry);
+        note_child(children, folder, entry);
     (void)closedir(stream);
     if (children->n > 0)
         qsort(children->names, children->n, sizeof(char *), by_name);
@@ -163,7 +156,9 @@ static bool walk_folder(struct directory_walk *walk, int folder)
 
     for (size_t i = 0; go_on && i < children.n; i++)
         go_on = walk_child(walk, folder, children.names[i]);
-    children_done(&children);
+    for (size_t i = 0; i < children.n; i++)
+        free(children.names[i]);
+    free(children.names);
     return go_on;
 }
 

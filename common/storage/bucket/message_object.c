@@ -43,8 +43,8 @@ enum fg_code fg_message_object_decode(const struct fg_message_object *object, st
     return FG_OK;
 }
 
-static enum fg_code begin(const struct fg_message_object *object, struct object_version *version,
-                          struct fg_err *err)
+static enum fg_code begin_version(const struct fg_message_object *object,
+                                  struct object_version *version, struct fg_err *err)
 {
     version->message = fg_arena_alloc(object->arena, object->type->sizeof_message);
     if (version->message == NULL)
@@ -67,7 +67,7 @@ static enum fg_code read_version(const struct fg_message_object *object,
         version->etag = get.etag;
         code = fg_message_object_decode(object, fg_buf_slice(&get.body), &version->message, err);
     } else if (code == FG_E_NOT_FOUND) {
-        code = begin(object, version, err);
+        code = begin_version(object, version, err);
     } else {
         *err = get.err;
         code = fg_message_object_fault(err);

@@ -38,13 +38,6 @@ void fg_bucket_meter_init(struct fg_bucket_meter *meter, struct fg_registry *reg
                          : fg_metrics_register(registry, bucket_metrics, FG_COUNT(bucket_metrics));
 }
 
-/* True if the store is at fault. An answer of "no" is none. */
-static bool is_fault(enum fg_code code)
-{
-    return code != FG_OK && code != FG_E_NOT_FOUND && code != FG_E_PRECONDITION &&
-           code != FG_E_CANCELED;
-}
-
 void fg_bucket_meter_request(const struct fg_bucket_meter *meter,
                              const struct fg_bucket_request *request)
 {
@@ -53,7 +46,9 @@ void fg_bucket_meter_request(const struct fg_bucket_meter *meter,
     if (meter->metrics == NULL)
         return;
     fg_metric_add(meter->metrics, REQUESTS_GET + verb, 1);
-    if (is_fault(request->code))
+    /* Errors count if the store is at fault: an answer of "no" is none. */
+    if (request->code != FG_OK && request->code != FG_E_NOT_FOUND &&
+        request->code != FG_E_PRECONDITION && request->code != FG_E_CANCELED)
         fg_metric_add(meter->metrics, ERRORS_GET + verb, 1);
     fg_metric_observe_ns(meter->metrics, SECONDS_GET + verb,
                          fg_mono_ns(fg_clock_real()) - request->begun_mono_ns);

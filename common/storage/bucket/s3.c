@@ -103,15 +103,6 @@ void fg_s3_finish(struct fg_s3 *s3, struct fg_bucket_request *request)
 
 /* ---- heads of answers ---- */
 
-static void read_tag(struct fg_bucket_request *request, const struct fg_s3_call *call)
-{
-    uint8_t bytes[FG_ID_BYTES];
-
-    if (fg_parse_hex(fg_client_header(&call->http, "x-amz-meta-flamegrid-tag"), bytes,
-                     sizeof bytes))
-        request->tag = fg_id_get(bytes);
-}
-
 int64_t fg_s3_time_of(const struct fg_s3_call *call, const char *header)
 {
     struct fg_slice text = fg_client_header(&call->http, header);
@@ -128,8 +119,13 @@ bool fg_s3_read_head(struct fg_bucket_request *request, const struct fg_s3_call 
 {
     fg_s3_read_etag(fg_client_header(&call->http, "ETag"), &request->etag);
     request->modified_wall_ns = fg_s3_time_of(call, "Last-Modified");
-    if (request->verb == FG_BUCKET_HEAD)
-        read_tag(request, call);
+    if (request->verb == FG_BUCKET_HEAD) {
+        uint8_t bytes[FG_ID_BYTES];
+
+        if (fg_parse_hex(fg_client_header(&call->http, "x-amz-meta-flamegrid-tag"), bytes,
+                         sizeof bytes))
+            request->tag = fg_id_get(bytes);
+    }
     /* Without an etag no conditional request is possible, so such an answer is an error. */
     return request->etag.text[0] != '\0' &&
            fg_parse_u64(fg_client_header(&call->http, "Content-Length"), &request->size_bytes);
@@ -498,21 +494,15 @@ static enum fg_code make_addresses(struct fg_s3 *s3, struct fg_err *err)
     return FG_OK;
 }
 
-/* Bucket names are part of a host's name, or of a path that is signed as it is. */
-static bool is_bucket_name(const char *name)
-{
-    for (const char *at = name; *at != '\0'; at++)
-        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._", *at) ==
-            NULL)
-            return false;
-    return strlen(name) >= 3 && strlen(name) <= 255 && name[0] != '.';
-}
-
-static enum fg_code check(const struct fg_bucket_s3_config *config, struct fg_err *err)
+static enum fg_code check_config(const struct fg_bucket_s3_config *config, struct fg_err *err)
 {
     const char *fault = config->prefix[0] == '\0' ? NULL : fg_bucket_name_fault(config->prefix);
+    /* Bucket names are part of a host's name, or of a path that is signed as it is. */
+    size_t name_len = strspn(config->bucket, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                             "0123456789-._");
 
-    if (!is_bucket_name(config->bucket))
+    if (config->bucket[name_len] != '\0' || name_len < 3 || name_len > 255 ||
+        config->bucket[0] == '.')
         return fg_fail(err, FG_E_INVALID, "bucket \"%s\": not a valid bucket name", config->bucket);
     if (config->region[0] == '\0')
         return fg_fail(err, FG_E_INVALID, "no region");
@@ -535,7 +525,7 @@ static enum fg_code start(struct fg_s3 *s3, struct fg_err *err)
         [FG_LANE_QUERY] = {.threads = 1, .queue_max = 1}, /* keys */
     };
 
-    if (check(config, err) != FG_OK || make_addresses(s3, err) != FG_OK ||
+    if (check_config(config, err) != FG_OK || make_addresses(s3, err) != FG_OK ||
         fg_s3_auth_init(s3, err) != FG_OK)
         return err->code;
     if (config->ca_file[0] != '\0')

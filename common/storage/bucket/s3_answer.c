@@ -93,18 +93,6 @@ struct s3_answer_list {
     bool encoded, truncated, bad;
 };
 
-/* Objects that others have put into the bucket, with names that ours never have, are left out. */
-static bool is_ours(const char *name)
-{
-    char object[FG_BUCKET_NAME_MAX_BYTES + 1];
-    size_t len = strlen(name);
-
-    memcpy(object, name, len + 1);
-    if (len > 0 && object[len - 1] == '/') /* a folder */
-        object[len - 1] = '\0';
-    return fg_bucket_name_fault(object) == NULL;
-}
-
 static void take_name(struct s3_answer_list *list)
 {
     struct fg_slice text;
@@ -122,7 +110,15 @@ static void take_name(struct s3_answer_list *list)
         return;
     memcpy(list->name, text.ptr, text.len);
     list->name[text.len] = '\0';
-    if (!is_ours(list->name))
+
+    /* Leaves out objects of others, whose names ours never have. */
+    char object[FG_BUCKET_NAME_MAX_BYTES + 1];
+    size_t len = strlen(list->name);
+
+    memcpy(object, list->name, len + 1);
+    if (len > 0 && object[len - 1] == '/') /* a folder */
+        object[len - 1] = '\0';
+    if (fg_bucket_name_fault(object) != NULL)
         list->name[0] = '\0';
 }
 

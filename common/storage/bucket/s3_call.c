@@ -63,7 +63,7 @@ void fg_s3_wake_at(struct fg_s3 *s3, int64_t mono_ns)
 
 /* ---- the end of a call ---- */
 
-static void end(struct fg_s3_call *call)
+static void end_call(struct fg_s3_call *call)
 {
     /* Out of the list before done(), which may free the call. */
     list_remove(call->s3, call);
@@ -86,17 +86,12 @@ static void give_up(struct fg_s3_call *call, enum fg_code code, const char *what
         call->unsure |= call->http.sent;
     }
     (void)fail(call, code, what);
-    end(call);
+    end_call(call);
 }
 
 static bool is_late(const struct fg_s3_call *call, int64_t now_ns)
 {
     return call->deadline_mono_ns != 0 && now_ns >= call->deadline_mono_ns;
-}
-
-static bool is_cancelled(const struct fg_s3_call *call)
-{
-    return call->cancelled != NULL && atomic_load(call->cancelled);
 }
 
 /* ---- a try ---- */
@@ -157,16 +152,6 @@ static bool on_chunk(struct fg_client_request *http, struct fg_slice chunk)
 
 static void on_http_done(struct fg_client_request *http);
 
-/* The time of one try: more for large bodies, at the least speed that is tolerated. The caller's
- * deadline is kept by the timer, because it is another failure. */
-static int64_t try_ns(const struct fg_s3_call *call)
-{
-    size_t bytes = call->body.len + (call->into == NULL ? 0 : call->into->max_bytes);
-
-    return call->s3->config.timeout_ns +
-           (int64_t)(FG_MIN(bytes, (size_t)INT32_MAX) / BYTES_PER_SECOND) * FG_SECOND_NS;
-}
-
 static void attempt(struct fg_s3_call *call)
 {
     struct fg_s3 *s3 = call->s3;
@@ -192,7 +177,14 @@ static void attempt(struct fg_s3_call *call)
     call->http.once = call->once;
     call->http.tls = &s3->tls;
     call->http.connect_timeout_ns = s3->config.connect_timeout_ns;
-    call->http.timeout_ns = try_ns(call);
+
+    /* More time for large bodies, at the least speed that is tolerated. The timer keeps the
+     * caller's deadline, because missing it is another failure. */
+    size_t bytes = call->body.len + (call->into == NULL ? 0 : call->into->max_bytes);
+
+    call->http.timeout_ns =
+        call->s3->config.timeout_ns +
+        (int64_t)(FG_MIN(bytes, (size_t)INT32_MAX) / BYTES_PER_SECOND) * FG_SECOND_NS;
     call->http.body_max_bytes = S3_ERROR_MAX_BYTES;
     call->http.on_chunk = on_chunk;
     call->http.done = on_http_done;
@@ -374,11 +366,11 @@ static void sleep_or_end(struct fg_s3_call *call)
 
     /* A pause that ends after the deadline is not begun: the caller learns of the failure now. */
     if (call->tries >= tries_max || is_late(call, wake_ns)) {
-        end(call);
+        end_call(call);
     } else if (!take_retry(call->s3)) {
         (void)fg_wrap(&call->err, "after %u attempts, and the retry budget is exhausted",
                       call->tries);
-        end(call);
+        end_call(call);
     } else {
         call->state = S3_CALL_ASLEEP;
         call->wake_mono_ns = wake_ns;
@@ -386,27 +378,21 @@ static void sleep_or_end(struct fg_s3_call *call)
     }
 }
 
-/* Notes the store's time, also from refusals: a signature may be refused because our clock is
- * wrong. */
-static void hear_time(const struct fg_s3_call *call)
-{
-    int64_t wall_ns = call->http.code == FG_OK ? fg_s3_time_of(call, "Date") : 0;
-
-    if (wall_ns > 0)
-        fg_cluster_clock_heard(call->s3->config.clock, wall_ns, call->sent_mono_ns);
-}
-
 static void on_http_done(struct fg_client_request *http)
 {
     struct fg_s3_call *call = fg_container(http, struct fg_s3_call, http);
     struct fg_s3 *s3 = call->s3;
+    /* Notes the store's time, also from refusals: a signature may be refused because our clock is
+     * wrong. */
+    int64_t wall_ns = call->http.code == FG_OK ? fg_s3_time_of(call, "Date") : 0;
 
-    hear_time(call);
+    if (wall_ns > 0)
+        fg_cluster_clock_heard(call->s3->config.clock, wall_ns, call->sent_mono_ns);
     switch (judge(call)) {
     case FINAL:
         if (call->status != 0)
             s3->retries_left = FG_MIN(s3->retries_left + RETRIES_PER_SUCCESS, (double)RETRIES_MAX);
-        end(call);
+        end_call(call);
         break;
     case NEW_KEYS:
         /* Once for each call: keys that are refused again will not get better. */
@@ -414,7 +400,7 @@ static void on_http_done(struct fg_client_request *http)
             call->renewed = true;
             attempt(call);
         } else {
-            end(call);
+            end_call(call);
         }
         break;
     case AGAIN_UNSURE:
@@ -461,7 +447,7 @@ static void on_start(struct fg_msg *msg)
     call->arena = fg_arena_create(CALL_ARENA_BYTES);
     list_add(s3, call);
     /* Cancelled before it was in the list, where fg_s3_calls_cancel() looks for it. */
-    if (is_cancelled(call)) {
+    if (call->cancelled != NULL && atomic_load(call->cancelled)) {
         give_up(call, FG_E_CANCELED, "cancelled");
     } else if (is_late(call, now_mono_ns())) {
         give_up(call, FG_E_DEADLINE, "not completed before the deadline");

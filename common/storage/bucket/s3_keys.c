@@ -45,7 +45,7 @@ static struct fg_s3 *s3_of(struct fg_job *job)
     return fg_container(fg_container(job, struct fg_s3_auth, job), struct fg_s3, auth);
 }
 
-static enum fg_code look(struct fg_job *job, struct fg_err *err)
+static enum fg_code renew_keys(struct fg_job *job, struct fg_err *err)
 {
     return fg_aws_credentials_look(&s3_of(job)->auth.credentials, err);
 }
@@ -66,7 +66,7 @@ bool fg_s3_auth_ready(struct fg_s3 *s3)
     struct fg_s3_auth *auth = &s3->auth;
 
     if (!auth->looking && !s3->closing && fg_aws_credentials_due(&auth->credentials)) {
-        auth->job = (struct fg_job){.home = s3->loop, .run = look, .done = looked};
+        auth->job = (struct fg_job){.home = s3->loop, .run = renew_keys, .done = looked};
         /* A lane of its own: uploads that wait for keys must not keep them from coming. */
         auth->looking = true;
         fg_assert(fg_work_submit(s3->work, FG_LANE_QUERY, &auth->job));

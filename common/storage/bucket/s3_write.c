@@ -95,7 +95,7 @@ static void add_properties(struct fg_s3_call *call, const struct put *put)
 enum owner { OURS, NOT_OURS, UNKNOWN };
 
 /* Reads whose object is there now. OURS: its etag becomes the request's. */
-static enum owner look(struct put *put)
+static enum owner find_owner(struct put *put)
 {
     struct fg_bucket_request head = {.verb = FG_BUCKET_HEAD};
     struct fg_s3_call call;
@@ -128,7 +128,7 @@ static void settle_refusal(struct put *put, const struct fg_s3_call *call)
 {
     struct fg_bucket_request *request = put->request;
 
-    if (look(put) == OURS) {
+    if (find_owner(put) == OURS) {
         request->size_bytes = put->size_bytes;
     } else if (call->unsure) {
         (void)fg_bucket_fail(request, FG_E_UNAVAILABLE,
@@ -155,7 +155,7 @@ static void settle(struct put *put, const struct fg_s3_call *call,
         request->size_bytes = put->size_bytes;
     } else if (refused && is_conditional(put)) {
         settle_refusal(put, call);
-    } else if ((call->code == FG_OK || call->unsure) && look(put) == OURS) {
+    } else if ((call->code == FG_OK || call->unsure) && find_owner(put) == OURS) {
         request->size_bytes = put->size_bytes;
     } else if (call->code == FG_OK) {
         (void)fg_bucket_fail(request, FG_E_UNAVAILABLE, "the response has no etag");
@@ -466,14 +466,6 @@ static void upload_init(struct upload *upload, struct put *put)
         fg_buf_init(&upload->slots[i].space, SIZE_MAX);
 }
 
-static void upload_done(struct upload *upload)
-{
-    for (unsigned i = 0; i < upload->n_slots; i++)
-        fg_buf_done(&upload->slots[i].space);
-    free(upload->slots);
-    free(upload->etags);
-}
-
 static void put_in_parts(struct put *put)
 {
     struct upload upload = {0};
@@ -492,7 +484,10 @@ static void put_in_parts(struct put *put)
     /* Only between the store and us: the caller has nothing to repeat. */
     if (put->request->code == FG_E_ABORTED)
         put->request->code = put->request->err.code = FG_E_UNAVAILABLE;
-    upload_done(&upload);
+    for (unsigned i = 0; i < upload.n_slots; i++)
+        fg_buf_done(&upload.slots[i].space);
+    free(upload.slots);
+    free(upload.etags);
 }
 
 /* ---- outside ---- */

@@ -106,13 +106,6 @@ static enum fg_code open_directory(const struct fg_bucket_settings *settings,
 
 /* ---- S3 ---- */
 
-static bool is_path_style(const struct fg_bucket_s3_settings *s3)
-{
-    if (s3->addressing != ADDRESSING_AUTO)
-        return s3->addressing == ADDRESSING_PATH;
-    return is_set(s3->endpoint) || strchr(s3->bucket, '.') != NULL;
-}
-
 static enum fg_code open_s3(const struct fg_bucket_settings *settings,
                             const struct fg_bucket_s3_settings *s3,
                             const struct fg_bucket_host *host, struct fg_bucket **ret_bucket,
@@ -123,7 +116,9 @@ static enum fg_code open_s3(const struct fg_bucket_settings *settings,
         .region = fg_aws_region(s3->region),
         .bucket = s3->bucket,
         .prefix = s3->prefix,
-        .path_style = is_path_style(s3),
+        .path_style = s3->addressing != ADDRESSING_AUTO
+                          ? s3->addressing == ADDRESSING_PATH
+                          : is_set(s3->endpoint) || strchr(s3->bucket, '.') != NULL,
         .ca_file = s3->ca_file,
         .keys = fg_aws_sources(&s3->keys),
         .sse = (enum fg_bucket_s3_sse)s3->sse,

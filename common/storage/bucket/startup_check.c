@@ -36,8 +36,8 @@ static bool disprove(struct proof *proof, const char *what, const char *why)
 }
 
 /* Returns whether the code is the wanted one. If not, sets the error. */
-static bool judge(struct proof *proof, const char *what, const struct fg_bucket_request *request,
-                  enum fg_code wanted)
+static bool expect_code(struct proof *proof, const char *what,
+                        const struct fg_bucket_request *request, enum fg_code wanted)
 {
     enum fg_code code = request->code;
 
@@ -70,7 +70,7 @@ static bool try_put(struct proof *proof, const struct trial *trial)
     if (trial->if_etag != NULL)
         put.if_etag = *trial->if_etag;
     (void)fg_bucket_call(proof->bucket, &put);
-    ok = judge(proof, trial->what, &put, trial->wanted);
+    ok = expect_code(proof, trial->what, &put, trial->wanted);
     if (ok && trial->ret_etag != NULL) {
         *trial->ret_etag = put.etag;
         proof->tag = put.tag;
@@ -123,14 +123,14 @@ static bool try_reads(struct proof *proof)
     bool ok;
 
     (void)fg_bucket_call(proof->bucket, &get);
-    ok = judge(proof, "a get", &get, FG_OK) &&
+    ok = expect_code(proof, "a get", &get, FG_OK) &&
          (has(&get, "three", &proof->third) ||
           disprove(proof, "a get", "returned other content or another etag than the last put"));
     if (ok) {
         get.offset = 1;
         get.length = 3;
         (void)fg_bucket_call(proof->bucket, &get);
-        ok = judge(proof, "a get of a range", &get, FG_OK) &&
+        ok = expect_code(proof, "a get of a range", &get, FG_OK) &&
              (has(&get, "hre", &proof->third) ||
               disprove(proof, "a get of a range", "returned other content"));
     }
@@ -147,7 +147,7 @@ static bool try_head(struct proof *proof)
     };
 
     (void)fg_bucket_call(proof->bucket, &head);
-    if (!judge(proof, "a head", &head, FG_OK))
+    if (!expect_code(proof, "a head", &head, FG_OK))
         return false;
     if (head.size_bytes != 5 || !fg_slice_eq(fg_cstr(head.etag.text), fg_cstr(proof->third.text)))
         return disprove(proof, "a head", "returned another size or etag than the last put");
@@ -167,7 +167,7 @@ static bool try_list(struct proof *proof)
     bool ok;
 
     (void)fg_bucket_call(proof->bucket, &list);
-    ok = judge(proof, "a list", &list, FG_OK) &&
+    ok = expect_code(proof, "a list", &list, FG_OK) &&
          ((list.n_entries == 1 && fg_slice_is(fg_cstr(list.entries[0].name), proof->name)) ||
           disprove(proof, "a list", "did not contain the object of the put"));
     fg_bucket_clear(&list);
@@ -183,7 +183,7 @@ static bool remove_object(struct proof *proof)
     };
 
     (void)fg_bucket_call(proof->bucket, &delete);
-    return judge(proof, "a delete", &delete, FG_OK);
+    return expect_code(proof, "a delete", &delete, FG_OK);
 }
 
 /* Not every store supports conditions of deletes. Nothing depends on them, so such a store is
@@ -203,7 +203,8 @@ static bool try_delete_if(struct proof *proof)
         proof->bucket->plain_deletes = true;
         return true;
     }
-    return judge(proof, "a delete if match (If-Match) of a stale etag", &delete, FG_E_PRECONDITION);
+    return expect_code(proof, "a delete if match (If-Match) of a stale etag", &delete,
+                       FG_E_PRECONDITION);
 }
 
 /* Sends several puts at once, of which exactly one may win. Each has a content of its own, since
@@ -233,7 +234,7 @@ static bool race(struct proof *proof, enum fg_bucket_condition condition, const 
             won_etag = put->etag;
             won++;
         } else {
-            ok = judge(proof, what, put, FG_E_PRECONDITION) && ok;
+            ok = expect_code(proof, what, put, FG_E_PRECONDITION) && ok;
         }
     }
     proof->first = won_etag;
