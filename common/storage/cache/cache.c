@@ -84,16 +84,6 @@ static uint32_t larger_below(const struct fg_cache *cache, size_t node)
     return cache->owner_bytes[right] > cache->owner_bytes[left] ? right : left;
 }
 
-static void owners_init(struct fg_cache *cache)
-{
-    for (uint32_t i = 0; i < FG_CACHE_OWNERS; i++) {
-        ring_init(&cache->owned[i]);
-        cache->largest[FG_CACHE_OWNERS + i] = i;
-    }
-    for (size_t node = FG_CACHE_OWNERS - 1; node > 0; node--)
-        cache->largest[node] = larger_below(cache, node);
-}
-
 /* Sets the bytes of an owner. Looks at the nodes above it, up to one that another owner keeps. */
 static void owner_set(struct fg_cache *cache, uint32_t owner, uint64_t bytes)
 {
@@ -115,12 +105,6 @@ static uint64_t key_hash(const struct fg_cache_key *key)
                     fg_mix64((uint64_t)key->part << 32 | key->number));
 }
 
-static bool key_eq(const struct fg_cache_key *a, const struct fg_cache_key *b)
-{
-    return fg_id_eq(a->object, b->object) && a->what == b->what && a->part == b->part &&
-           a->number == b->number;
-}
-
 static struct fg_cache_entry **bucket_of(struct fg_cache *cache, uint64_t hash)
 {
     return &cache->buckets[hash & (cache->n_buckets - 1)];
@@ -131,7 +115,8 @@ static struct fg_cache_entry *find(struct fg_cache *cache, const struct fg_cache
 {
     struct fg_cache_entry *at = *bucket_of(cache, hash);
 
-    while (at != NULL && !key_eq(&at->key, key))
+    while (at != NULL && (!fg_id_eq(at->key.object, key->object) || at->key.what != key->what ||
+                          at->key.part != key->part || at->key.number != key->number))
         at = at->chain;
     return at;
 }
@@ -165,8 +150,8 @@ static void charge(struct fg_cache_entry *entry, size_t bytes)
     owner_set(entry->cache, entry->owner, entry->cache->owner_bytes[entry->owner] + bytes);
 }
 
-static struct fg_cache_entry *add(struct fg_cache *cache, const struct fg_cache_key *key,
-                                  uint64_t owner, uint64_t hash)
+static struct fg_cache_entry *add_entry(struct fg_cache *cache, const struct fg_cache_key *key,
+                                        uint64_t owner, uint64_t hash)
 {
     struct fg_cache_entry *entry = fg_new(struct fg_cache_entry);
     struct fg_cache_entry **bucket;
@@ -272,7 +257,12 @@ struct fg_cache *fg_cache_create(uint64_t max_bytes, struct fg_clock *clock)
     cache->n_buckets = CACHE_MIN_BUCKETS;
     cache->buckets = fg_calloc(cache->n_buckets, sizeof(struct fg_cache_entry *));
     ring_init(&cache->unused);
-    owners_init(cache);
+    for (uint32_t i = 0; i < FG_CACHE_OWNERS; i++) {
+        ring_init(&cache->owned[i]);
+        cache->largest[FG_CACHE_OWNERS + i] = i;
+    }
+    for (size_t node = FG_CACHE_OWNERS - 1; node > 0; node--)
+        cache->largest[node] = larger_below(cache, node);
     cache->clock = clock;
     cache->max_bytes = max_bytes;
     return cache;
@@ -307,7 +297,7 @@ struct fg_cache_entry *fg_cache_open(struct fg_cache *cache, const struct fg_cac
     entry = find(cache, key, hash);
     *ret_mine = entry == NULL;
     if (entry == NULL) {
-        entry = add(cache, key, owner, hash);
+        entry = add_entry(cache, key, owner, hash);
     } else {
         fg_assert(entry->state != FG_CACHE_FAILED); /* a failed entry is not found */
         entry->refs++;

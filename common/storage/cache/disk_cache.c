@@ -179,8 +179,8 @@ static void place(struct fg_disk_cache *cache, uint32_t number, struct fg_disk_f
 }
 
 /* There is room. */
-static void add(struct fg_disk_cache *cache, struct fg_disk_file *file, uint64_t at,
-                const struct fg_disk_key *key)
+static void add_entry(struct fg_disk_cache *cache, struct fg_disk_file *file, uint64_t at,
+                      const struct fg_disk_key *key)
 {
     uint32_t number = cache->free;
     struct disk_cache_entry *entry;
@@ -342,7 +342,7 @@ static bool begin_file(struct fg_disk_cache *cache)
 
 /* ---- writing (ticker) ---- */
 
-static void rest(struct fg_disk_cache *cache)
+static void pause_writes(struct fg_disk_cache *cache)
 {
     count(cache, DISK_FAULTS);
     if (!cache->resting)
@@ -350,16 +350,6 @@ static void rest(struct fg_disk_cache *cache)
                     fg_ls("folder", cache->path));
     cache->resting = true;
     cache->rest_mono_ns = fg_mono_ns(fg_clock_real()) + REST_NS;
-}
-
-static bool is_there(struct fg_disk_cache *cache, const struct fg_disk_key *key)
-{
-    bool there;
-
-    lock(cache);
-    there = find(cache, hash_of(key)) != NONE;
-    unlock(cache);
-    return there;
 }
 
 static bool write_entry(struct fg_disk_cache *cache, const struct fg_disk_key *key,
@@ -380,18 +370,18 @@ static bool write_entry(struct fg_disk_cache *cache, const struct fg_disk_key *k
     if ((newest(cache) == NULL || !room ||
          newest(cache)->bytes + DISK_ENTRY_BYTES + content.len > cache->file_max_bytes) &&
         !begin_file(cache)) {
-        rest(cache);
+        pause_writes(cache);
         return false;
     }
     at = newest(cache)->bytes;
     if (!fg_disk_file_append(newest(cache), &entry, content)) {
-        rest(cache);
+        pause_writes(cache);
         return false;
     }
     /* Added to the index only now: a reader that finds an entry finds all of its bytes. */
     cache->resting = false;
     lock(cache);
-    add(cache, newest(cache), at, key);
+    add_entry(cache, newest(cache), at, key);
     cache->bytes += DISK_ENTRY_BYTES + content.len;
     unlock(cache);
     return true;
@@ -413,7 +403,7 @@ static bool add_scanned(struct fg_disk_cache *cache, struct fg_disk_file *file, 
     if (more && (number == NONE || cache->entries[number].file == file)) {
         if (number != NONE)
             hide(cache, number);
-        add(cache, file, at, key);
+        add_entry(cache, file, at, key);
     }
     unlock(cache);
     return more;
@@ -498,8 +488,12 @@ static void write_queued(struct fg_disk_cache *cache)
     struct wish *wish;
 
     while ((wish = take_wish(cache)) != NULL) {
-        if (!is_there(cache, &wish->key) &&
-            !write_entry(cache, &wish->key, fg_bytes(wish->bytes, (size_t)wish->key.len)))
+        bool there;
+
+        lock(cache);
+        there = find(cache, hash_of(&wish->key)) != NONE;
+        unlock(cache);
+        if (!there && !write_entry(cache, &wish->key, fg_bytes(wish->bytes, (size_t)wish->key.len)))
             count(cache, DISK_DROPPED);
         end_wish(cache, wish);
         give_way(cache); /* a long queue must not keep the disk full */
@@ -560,19 +554,6 @@ static void make_index(struct fg_disk_cache *cache)
     cache->n_entries = 1; /* 0 is NONE */
 }
 
-/* Limits the size to half of the free space, as other programs use the disk as well. */
-static void set_bounds(struct fg_disk_cache *cache, const struct fg_disk_cache_config *config)
-{
-    uint64_t free = free_bytes(cache);
-
-    cache->free_min_bytes = config->free_min_bytes;
-    cache->disk = config->disk;
-    /* Bytes of the files of the last run are not free, but they are ours. */
-    cache->max_bytes = FG_MIN(config->max_bytes, bytes_of_files(cache) + free / 2);
-    cache->file_max_bytes = cache->max_bytes / FILES_WANTED;
-    cache->bytes = bytes_of_files(cache);
-}
-
 static enum fg_code open_files(struct fg_disk_cache *cache,
                                const struct fg_disk_cache_config *config, struct fg_err *err)
 {
@@ -585,7 +566,16 @@ static enum fg_code open_files(struct fg_disk_cache *cache,
     for (unsigned i = 0; i < cache->n_files; i++)
         cache->files[i]->refs = 1;
     cache->number = newest(cache) == NULL ? 0 : newest(cache)->number;
-    set_bounds(cache, config);
+
+    /* Limits the size to half of the free space, as other programs use the disk as well. */
+    uint64_t half_free = free_bytes(cache) / 2;
+
+    cache->free_min_bytes = config->free_min_bytes;
+    cache->disk = config->disk;
+    /* Bytes of the files of the last run are not free, but they are ours. */
+    cache->max_bytes = FG_MIN(config->max_bytes, bytes_of_files(cache) + half_free);
+    cache->file_max_bytes = cache->max_bytes / FILES_WANTED;
+    cache->bytes = bytes_of_files(cache);
     return FG_OK;
 }
 

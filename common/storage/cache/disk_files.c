@@ -224,11 +224,6 @@ bool fg_disk_file_append(struct fg_disk_file *file, const struct fg_disk_entry *
     return false;
 }
 
-static bool key_eq(const struct fg_disk_key *a, const struct fg_disk_key *b)
-{
-    return fg_id_eq(a->object, b->object) && a->offset == b->offset && a->len == b->len;
-}
-
 bool fg_disk_file_read(const struct fg_disk_file *file, uint64_t at, const struct fg_disk_key *key,
                        struct fg_buf *into)
 {
@@ -245,7 +240,8 @@ bool fg_disk_file_read(const struct fg_disk_file *file, uint64_t at, const struc
      * shown that the bytes are there. */
     if (preadv(file->fd, parts, FG_COUNT(parts), (off_t)at) != (ssize_t)(sizeof header + len) ||
         !fg_disk_entry_read(fg_bytes(header, sizeof header), at, UINT64_MAX, &entry) ||
-        !key_eq(&entry.key, key) || fg_crc32c(fg_bytes(into->ptr, len)) != entry.crc)
+        !fg_id_eq(entry.key.object, key->object) || entry.key.offset != key->offset ||
+        entry.key.len != key->len || fg_crc32c(fg_bytes(into->ptr, len)) != entry.crc)
         return false;
     into->len = len;
     return true;

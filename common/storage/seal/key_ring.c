@@ -94,34 +94,19 @@ static void grow(struct fg_key_ring *ring)
         ring->entries[ring->n_entries++] = (struct ring_entry){.key = &slab->keys[i]};
 }
 
-/* Returns the first free entry. Keys are few, and added once. */
-static uint32_t take_place(struct fg_key_ring *ring)
-{
-    uint32_t i = 0;
-
-    while (i < ring->n_entries && ring->entries[i].tenant != NULL)
-        i++;
-    if (i == ring->n_entries)
-        grow(ring);
-    return i;
-}
-
-/* The map keeps hashes for ever; this makes it again of the entries that are in use. */
-static void index_again(struct fg_key_ring *ring)
-{
-    fg_map_clear(&ring->map);
-    for (uint32_t i = 0; i < ring->n_entries; i++)
-        if (ring->entries[i].tenant != NULL)
-            fg_map_add(&ring->map,
-                       hash_of(fg_cstr(ring->entries[i].tenant), ring->entries[i].number), i);
-}
-
 void fg_key_ring_add(struct fg_key_ring *ring, struct fg_slice tenant, uint32_t number,
                      const struct fg_seal_key *key)
 {
     fg_rwlock_write(&ring->lock);
     if (find(ring, tenant, number) == NULL) {
-        uint32_t i = take_place(ring);
+        /* The first free entry. Keys are few, and added once. */
+        uint32_t i = 0;
+
+        while (i < ring->n_entries && ring->entries[i].tenant != NULL)
+            i++;
+        if (i == ring->n_entries)
+            grow(ring);
+
         struct ring_entry *entry = &ring->entries[i];
 
         entry->tenant = fg_malloc(tenant.len + 1);
@@ -157,7 +142,12 @@ void fg_key_ring_drop(struct fg_key_ring *ring, struct fg_slice tenant, uint32_t
         fg_seal_wipe(entry->key);
         free(entry->tenant);
         entry->tenant = NULL;
-        index_again(ring);
+        /* The map keeps hashes for ever; this makes it again of the entries that are in use. */
+        fg_map_clear(&ring->map);
+        for (uint32_t i = 0; i < ring->n_entries; i++)
+            if (ring->entries[i].tenant != NULL)
+                fg_map_add(&ring->map,
+                           hash_of(fg_cstr(ring->entries[i].tenant), ring->entries[i].number), i);
     }
     fg_rwlock_unlock(&ring->lock);
 }

@@ -119,16 +119,7 @@ static void listing_done(struct mark_listing *listing)
     free(listing->logs);
 }
 
-static void add_log(struct mark_listing *listing, uint64_t number, uint64_t size)
-{
-    if (listing->n_logs == listing->cap_logs) {
-        listing->cap_logs = FG_MAX(2 * listing->cap_logs, (size_t)16);
-        listing->logs = fg_realloc(listing->logs, listing->cap_logs * sizeof *listing->logs);
-    }
-    listing->logs[listing->n_logs++] = (struct fg_mark_log){number, size};
-}
-
-static enum fg_code list(int folder, struct mark_listing *ret_listing, struct fg_err *err)
+static enum fg_code list_files(int folder, struct mark_listing *ret_listing, struct fg_err *err)
 {
     /* A descriptor of its own: closedir() closes it. */
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -150,8 +141,13 @@ static enum fg_code list(int folder, struct mark_listing *ret_listing, struct fg
         listing.has_tables |= number_of(entry->d_name, "", ".sst", &number);
         /* One that is deleted meanwhile is not needed any more. */
         if (number_of(entry->d_name, "", ".log", &number) &&
-            fstatat(folder, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0)
-            add_log(&listing, number, (uint64_t)info.st_size);
+            fstatat(folder, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0) {
+            if (listing.n_logs == listing.cap_logs) {
+                listing.cap_logs = FG_MAX(2 * listing.cap_logs, (size_t)16);
+                listing.logs = fg_realloc(listing.logs, listing.cap_logs * sizeof *listing.logs);
+            }
+            listing.logs[listing.n_logs++] = (struct fg_mark_log){number, (uint64_t)info.st_size};
+        }
     }
     (void)closedir(stream);
     if (listing.n_logs > 1)
@@ -298,17 +294,6 @@ struct check {
     uint64_t torn_end; /* at this byte */
 };
 
-/* Without CURRENT RocksDB would begin a new store, and delete what is there. A start that was
- * killed before there was one has left a MANIFEST and nothing else. */
-static enum fg_code check_empty(const struct check *check, struct fg_err *err)
-{
-    bool used = check->mark.number > 0 || check->listing.has_tables || check->listing.n_logs > 0;
-
-    return used ? fg_fail(err, FG_E_CORRUPT,
-                          "CURRENT is missing, so the files of the store are unknown")
-                : FG_OK;
-}
-
 /* The log that was written to then is needed until the MANIFEST says that it was flushed. */
 static enum fg_code check_newest(const struct check *check, struct fg_err *err)
 {
@@ -411,11 +396,19 @@ static enum fg_code check_folder(struct check *check, struct fg_err *err)
     uint64_t current = 0;
 
     if (read_mark(check->folder, &check->mark, err) != FG_OK ||
-        list(check->folder, &check->listing, err) != FG_OK ||
+        list_files(check->folder, &check->listing, err) != FG_OK ||
         read_current(check->folder, &current, err) != FG_OK)
         return err->code;
-    if (current == 0)
-        return check_empty(check, err);
+    if (current == 0) {
+        /* Without CURRENT RocksDB would begin a new store, and delete what is there. A start that
+         * was killed before there was one has left a MANIFEST and nothing else. */
+        bool used =
+            check->mark.number > 0 || check->listing.has_tables || check->listing.n_logs > 0;
+
+        return used ? fg_fail(err, FG_E_CORRUPT,
+                              "CURRENT is missing, so the files of the store are unknown")
+                    : FG_OK;
+    }
     if (check_manifest(check, current, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < check->listing.n_logs; i++)
@@ -526,7 +519,7 @@ static enum fg_code write_mark(int folder, const struct fg_mark *mark, bool sync
     return code;
 }
 
-static enum fg_code note(struct fg_marker *marker, int folder, struct fg_err *err)
+static enum fg_code save_mark(struct fg_marker *marker, int folder, struct fg_err *err)
 {
     struct fg_mark mark = {0};
     struct mark_listing listing;
@@ -539,7 +532,8 @@ static enum fg_code note(struct fg_marker *marker, int folder, struct fg_err *er
         marker->number = mark.number;
         mark = (struct fg_mark){0};
     }
-    if (sync_manifest(marker, folder, &grown, err) != FG_OK || list(folder, &listing, err) != FG_OK)
+    if (sync_manifest(marker, folder, &grown, err) != FG_OK ||
+        list_files(folder, &listing, err) != FG_OK)
         return err->code;
     mark.number = marker->number + 1;
     mark.manifest = marker->manifest;
@@ -562,7 +556,7 @@ enum fg_code fg_marker_note(struct fg_marker *marker, struct fg_err *err)
 
     if (folder < 0)
         return fail_disk(err, marker->dir);
-    code = note(marker, folder, err);
+    code = save_mark(marker, folder, err);
     (void)close(folder);
     return code == FG_OK ? FG_OK : fg_wrap(err, "mark of %s", marker->dir);
 }

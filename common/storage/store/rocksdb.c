@@ -188,32 +188,6 @@ static void on_line(const char *text)
     fg_log_warn("RocksDB warning", fg_ls("text", text));
 }
 
-static void set_info_log(rocksdb_options_t *options)
-{
-    rocksdb_logger_t *logger = fg_rocksdb_logger_create(on_line);
-
-    rocksdb_options_set_info_log(options, logger);
-    fg_rocksdb_logger_destroy(logger);
-    rocksdb_options_set_info_log_level(options, INFO_LOG_WARN);
-    rocksdb_options_set_stats_dump_period_sec(options, 0);
-    rocksdb_options_set_stats_persist_period_sec(options, 0);
-}
-
-/*
- * Most keys that contains() is asked for are new, and the newest keys are in the memtable, where an
- * absent key costs a search of its list. A filter over whole keys is an option without a setter in
- * C.
- */
-static void set_memtable_filter(rocksdb_options_t *options)
-{
-    char *errptr = NULL;
-
-    rocksdb_get_options_from_string(
-        options, "memtable_whole_key_filtering=true;memtable_prefix_bloom_size_ratio=0.02", options,
-        &errptr);
-    fg_assert(errptr == NULL); /* a constant; a later RocksDB that lost it is to be noticed */
-}
-
 static rocksdb_options_t *make_options(const struct fg_store_config *config, rocksdb_cache_t *cache)
 {
     rocksdb_options_t *options = rocksdb_options_create();
@@ -228,8 +202,26 @@ static rocksdb_options_t *make_options(const struct fg_store_config *config, roc
     rocksdb_options_set_max_write_buffer_number(options, WRITE_BUFFERS);
     rocksdb_options_set_max_background_jobs(options, BACKGROUND_JOBS);
     set_tables(options, cache);
-    set_info_log(options);
-    set_memtable_filter(options);
+
+    rocksdb_logger_t *logger = fg_rocksdb_logger_create(on_line);
+
+    rocksdb_options_set_info_log(options, logger);
+    fg_rocksdb_logger_destroy(logger);
+    rocksdb_options_set_info_log_level(options, INFO_LOG_WARN);
+    rocksdb_options_set_stats_dump_period_sec(options, 0);
+    rocksdb_options_set_stats_persist_period_sec(options, 0);
+
+    /*
+     * Most keys that contains() is asked for are new, and the newest keys are in the memtable,
+     * where an absent key costs a search of its list. A filter over whole keys is an option without
+     * a setter in C.
+     */
+    char *errptr = NULL;
+
+    rocksdb_get_options_from_string(
+        options, "memtable_whole_key_filtering=true;memtable_prefix_bloom_size_ratio=0.02", options,
+        &errptr);
+    fg_assert(errptr == NULL); /* a constant; a later RocksDB that lost it is to be noticed */
     return options;
 }
 
@@ -589,7 +581,7 @@ static struct rocks_iter *iter_of(struct fg_store_iter *iter)
 }
 
 /* Says where the iterator stands, after each move. */
-static void look(struct rocks_iter *it)
+static void set_position(struct rocks_iter *it)
 {
     size_t len = 0;
     const char *bytes;
@@ -615,7 +607,7 @@ static void rocks_iter_seek(struct fg_store_iter *iter, struct fg_slice key)
     if (fg_slice_cmp(key, it->from) < 0)
         key = it->from; /* RocksDB has the upper bound only */
     rocksdb_iter_seek(it->it, chars(key), key.len);
-    look(it);
+    set_position(it);
 }
 
 static void rocks_iter_next(struct fg_store_iter *iter)
@@ -624,7 +616,7 @@ static void rocks_iter_next(struct fg_store_iter *iter)
 
     fg_assert(iter->valid);
     rocksdb_iter_next(it->it);
-    look(it);
+    set_position(it);
 }
 
 static void rocks_iter_destroy(struct fg_store_iter *iter)

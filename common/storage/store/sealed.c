@@ -159,15 +159,6 @@ static void reader_done(struct sealed_reader *reader)
     fg_buf_done(&reader->associated);
 }
 
-static void use_salt(struct sealed_reader *reader, const uint8_t salt[FG_STORE_SALT_BYTES])
-{
-    if (reader->cipher != NULL && memcmp(reader->salt, salt, FG_STORE_SALT_BYTES) == 0)
-        return;
-    fg_seal_cipher_destroy(reader->cipher);
-    reader->cipher = cipher_of(reader->sealed, salt, false);
-    memcpy(reader->salt, salt, FG_STORE_SALT_BYTES);
-}
-
 static bool is_sealed(struct fg_slice value)
 {
     return value.len >= MAGIC_BYTES && memcmp(value.ptr, magic, MAGIC_BYTES) == 0;
@@ -186,7 +177,14 @@ static enum fg_code open_value(struct sealed_reader *reader, struct fg_slice key
     ciphertext = fg_slice_sub(value, HEAD_BYTES, value.len - FG_STORE_SEAL_MORE_BYTES);
     if (!fg_buf_reserve(out, ciphertext.len))
         return fg_fail(err, FG_E_LIMIT, "a value of %zu bytes", ciphertext.len);
-    use_salt(reader, value.ptr + MAGIC_BYTES);
+
+    const uint8_t *salt = value.ptr + MAGIC_BYTES;
+
+    if (reader->cipher == NULL || memcmp(reader->salt, salt, FG_STORE_SALT_BYTES) != 0) {
+        fg_seal_cipher_destroy(reader->cipher);
+        reader->cipher = cipher_of(reader->sealed, salt, false);
+        memcpy(reader->salt, salt, FG_STORE_SALT_BYTES);
+    }
     nonce_of(value.ptr + HEAD_BYTES - 8, nonce);
     if (!fg_seal_cipher_open(reader->cipher, nonce,
                              associate(reader->family, key, &reader->associated), ciphertext,
