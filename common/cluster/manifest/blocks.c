@@ -60,14 +60,10 @@ const struct fg_blocks_entry *fg_blocks_find(const struct fg_blocks *blocks, str
     return find(id, blocks->blocks, blocks->n_blocks, sizeof *blocks->blocks);
 }
 
-static bool is_gone(const struct fg_blocks *blocks, struct fg_id id)
-{
-    return find(id, blocks->gone, blocks->n_gone, sizeof *blocks->gone) != NULL;
-}
-
 bool fg_blocks_knows(const struct fg_blocks *blocks, struct fg_id id)
 {
-    return fg_blocks_find(blocks, id) != NULL || is_gone(blocks, id);
+    return fg_blocks_find(blocks, id) != NULL ||
+           find(id, blocks->gone, blocks->n_gone, sizeof *blocks->gone) != NULL;
 }
 
 /* ---- changes ---- */
@@ -332,18 +328,6 @@ static bool change_covered(struct fg_blocks *next, const struct fg_l0 *l0,
     return true;
 }
 
-/* After the change and not before: it may replace more than it adds. */
-static enum fg_code check_limits(const struct fg_blocks *blocks, struct fg_err *err)
-{
-    if (blocks->n_blocks > FG_BLOCKS_MAX || blocks->n_gone > FG_BLOCKS_GONE_MAX ||
-        blocks->n_covered > FG_BLOCKS_COVERED_MAX)
-        return fg_fail(
-            err, FG_E_LIMIT,
-            "the manifest of the tenant would have %u blocks, %u objects to delete and %u segments",
-            blocks->n_blocks, blocks->n_gone, blocks->n_covered);
-    return FG_OK;
-}
-
 enum fg_code fg_blocks_apply(const struct fg_blocks *blocks, const struct fg_l0 *l0,
                              const struct fg_blocks_change *change, int64_t wall_ns,
                              struct fg_arena *arena, struct fg_blocks *ret_blocks,
@@ -367,8 +351,13 @@ enum fg_code fg_blocks_apply(const struct fg_blocks *blocks, const struct fg_l0 
         !fg_blocks_count_taken(&next, change->taken, change->n_taken, arena) ||
         !fg_blocks_count_used(&next, blocks, change, wall_ns, arena))
         return no_memory(err);
-    if (check_limits(&next, err) != FG_OK)
-        return err->code;
+    /* After the change and not before: it may replace more than it adds. */
+    if (next.n_blocks > FG_BLOCKS_MAX || next.n_gone > FG_BLOCKS_GONE_MAX ||
+        next.n_covered > FG_BLOCKS_COVERED_MAX)
+        return fg_fail(
+            err, FG_E_LIMIT,
+            "the manifest of the tenant would have %u blocks, %u objects to delete and %u segments",
+            next.n_blocks, next.n_gone, next.n_covered);
     *ret_changed = true;
     *ret_blocks = next;
     return FG_OK;

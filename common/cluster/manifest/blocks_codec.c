@@ -264,16 +264,6 @@ static void get_derived(struct blocks_reader *reader, struct fg_cur *cur,
         fail(reader, "a derived block");
 }
 
-static void check_places(struct blocks_reader *reader, const struct fg_blocks_entry *entry)
-{
-    /* The rollup directory ends where the directory begins, so that one read gets both. */
-    if (!lies_within(entry->directory_offset, entry->directory_bytes, entry->bytes) ||
-        !lies_within(entry->rollup_offset, entry->rollup_bytes, entry->directory_offset) ||
-        (entry->rollup_bytes > 0 &&
-         entry->rollup_offset + entry->rollup_bytes != entry->directory_offset))
-        fail(reader, "a place in a block");
-}
-
 static void get_entry(struct blocks_reader *reader, struct fg_blocks_entry *entry)
 {
     struct fg_cur cur = fg_cur(fg_cur_lenbytes(&reader->cur));
@@ -298,7 +288,12 @@ static void get_entry(struct blocks_reader *reader, struct fg_blocks_entry *entr
     entry->later = fg_envelope_later(&cur, reader->arena);
     if (cur.bad)
         fg_cur_fail(&reader->cur);
-    check_places(reader, entry);
+    /* The rollup directory ends where the directory begins, so that one read gets both. */
+    if (!lies_within(entry->directory_offset, entry->directory_bytes, entry->bytes) ||
+        !lies_within(entry->rollup_offset, entry->rollup_bytes, entry->directory_offset) ||
+        (entry->rollup_bytes > 0 &&
+         entry->rollup_offset + entry->rollup_bytes != entry->directory_offset))
+        fail(reader, "a place in a block");
 }
 
 /* The sources of rollups are there, except of those that are rollup-only. */

@@ -11,15 +11,10 @@ struct fg_l0 fg_l0_none(void)
 
 /* ---- finding ---- */
 
-/* Returns the index of the name, or the index where it belongs. */
-static uint32_t tenant_place(const struct fg_l0 *l0, struct fg_slice tenant)
-{
-    return fg_lower_bound(i, 0, l0->n_tenants, fg_slice_cmp(l0->tenants[i].name, tenant) < 0);
-}
-
 uint32_t fg_l0_tenant(const struct fg_l0 *l0, struct fg_slice tenant)
 {
-    uint32_t at = tenant_place(l0, tenant);
+    uint32_t at =
+        fg_lower_bound(i, 0, l0->n_tenants, fg_slice_cmp(l0->tenants[i].name, tenant) < 0);
 
     return at < l0->n_tenants && fg_slice_eq(l0->tenants[at].name, tenant) ? at : FG_L0_NO_TENANT;
 }
@@ -238,17 +233,6 @@ static struct fg_l0_writer *own_writer(struct fg_l0 *l0, struct fg_id id, uint64
     return &writers[at];
 }
 
-static bool set_writer(struct fg_l0 *l0, const struct fg_l0_new *segment, struct fg_arena *arena)
-{
-    struct fg_l0_writer *writer = own_writer(l0, segment->id.writer, segment->clean, arena);
-
-    if (writer == NULL)
-        return false;
-    writer->cut = segment->id.cut;
-    writer->generation = l0->generation;
-    return true;
-}
-
 /* Windows before the result need not be known exactly. Neither a clock nor profiles that are
  * ahead move it by themselves; the caller takes care that it never goes back. */
 static uint32_t exact_from(const struct fg_late_filter *groups, uint32_t window_now)
@@ -324,8 +308,16 @@ enum fg_code fg_l0_commit(const struct fg_l0 *l0, const struct fg_l0_new *segmen
      * readers and heads have to agree about. */
     next.generation++;
     if (!leave_gone(&next, &segment->id, arena) ||
-        !add_segment(&next, segment, parts, wall_ns, arena) || !set_writer(&next, segment, arena) ||
-        !fg_late_filter_join(&l0->late_filter, &segment->groups,
+        !add_segment(&next, segment, parts, wall_ns, arena))
+        return no_memory(err);
+
+    struct fg_l0_writer *mine = own_writer(&next, segment->id.writer, segment->clean, arena);
+
+    if (mine == NULL)
+        return no_memory(err);
+    mine->cut = segment->id.cut;
+    mine->generation = next.generation;
+    if (!fg_late_filter_join(&l0->late_filter, &segment->groups,
                              exact_from(&segment->groups, window_now), window_now, arena,
                              &next.late_filter))
         return no_memory(err);

@@ -30,7 +30,7 @@ static int compare(const void *left, const void *right)
 }
 
 /* Appends a run behind the last one. Runs come in order; those that touch are joined. */
-static void add(struct fg_late_filter *set, struct fg_late_filter_run run)
+static void append_run(struct fg_late_filter *set, struct fg_late_filter_run run)
 {
     struct fg_late_filter_run *last = set->n_runs == 0 ? NULL : &set->runs[set->n_runs - 1];
 
@@ -53,7 +53,7 @@ bool fg_late_filter_make(struct fg_late_filter_run *runs, uint32_t count, struct
     if (count > 0)
         qsort(runs, count, sizeof *runs, compare);
     for (uint32_t i = 0; i < count; i++)
-        add(&set, runs[i]);
+        append_run(&set, runs[i]);
     *ret_filter = set;
     return true;
 }
@@ -101,7 +101,7 @@ bool fg_late_filter_join(const struct fg_late_filter *a, const struct fg_late_fi
     while (i < a->n_runs || k < b->n_runs) {
         bool from_a = k == b->n_runs || (i < a->n_runs && compare(&a->runs[i], &b->runs[k]) <= 0);
 
-        add(&set, from_a ? a->runs[i++] : b->runs[k++]);
+        append_run(&set, from_a ? a->runs[i++] : b->runs[k++]);
     }
     fold(&set, now);
     *ret_filter = set;

@@ -78,7 +78,7 @@ enum fg_code fg_name_block(char out[FG_NAME_MAX_BYTES], struct fg_slice tenant, 
 /* ---- reading them ---- */
 
 /* Takes the text before the separator off the front; all of it if there is no separator. */
-static struct fg_slice take(struct fg_slice *rest, char separator)
+static struct fg_slice take_part(struct fg_slice *rest, char separator)
 {
     size_t at = fg_slice_find(*rest, (uint8_t)separator);
     struct fg_slice part = fg_slice_sub(*rest, 0, at);
@@ -108,8 +108,8 @@ static bool parse_id(struct fg_slice text, struct fg_id *ret_id)
 
 static bool parse_segment(struct fg_slice rest, struct fg_segment_id *ret_id)
 {
-    struct fg_slice writer = take(&rest, '/');
-    struct fg_slice cut = take(&rest, '-');
+    struct fg_slice writer = take_part(&rest, '/');
+    struct fg_slice cut = take_part(&rest, '-');
 
     return parse_id(writer, &ret_id->writer) && parse_u64(cut, &ret_id->cut) &&
            parse_u64(rest, &ret_id->nonce);
@@ -144,7 +144,7 @@ static bool parse_manifest(struct fg_slice rest, enum fg_name_kind *ret_kind)
 /* Parses `rest`. Accepts more than the names that are made; fg_name_parse() compares. */
 static bool parse(struct fg_slice rest, struct fg_name *ret_name)
 {
-    struct fg_slice root = take(&rest, '/');
+    struct fg_slice root = take_part(&rest, '/');
 
     if (fg_slice_is(root, "manifests")) {
         return parse_manifest(rest, &ret_name->kind);
@@ -153,18 +153,18 @@ static bool parse(struct fg_slice rest, struct fg_name *ret_name)
         ret_name->kind = FG_NAME_IS_SEGMENT;
         return parse_segment(rest, &ret_name->segment);
     }
-    if (!fg_slice_is(root, "tenants") || !parse_tenant(take(&rest, '/'), ret_name->tenant))
+    if (!fg_slice_is(root, "tenants") || !parse_tenant(take_part(&rest, '/'), ret_name->tenant))
         return false;
     if (fg_slice_is(rest, "manifest")) {
         ret_name->kind = FG_NAME_IS_BLOCKS;
         return true;
     }
     ret_name->kind = FG_NAME_IS_BLOCK;
-    return fg_slice_is(take(&rest, '/'), "blocks") && parse_id(rest, &ret_name->block);
+    return fg_slice_is(take_part(&rest, '/'), "blocks") && parse_id(rest, &ret_name->block);
 }
 
-static enum fg_code make(char out[FG_NAME_MAX_BYTES], const struct fg_name *name,
-                         struct fg_err *err)
+static enum fg_code make_name(char out[FG_NAME_MAX_BYTES], const struct fg_name *name,
+                              struct fg_err *err)
 {
     switch (name->kind) {
     case FG_NAME_IS_L0:
@@ -195,7 +195,7 @@ bool fg_name_parse(struct fg_slice name, struct fg_name *ret_name)
 
     /* Each thing has one name. Another spelling, such as capital digits, is a foreign object and
      * must not be deleted as an orphan. */
-    if (!parse(name, &parsed) || make(again, &parsed, &err) != FG_OK ||
+    if (!parse(name, &parsed) || make_name(again, &parsed, &err) != FG_OK ||
         !fg_slice_eq(name, fg_cstr(again)))
         return false;
     *ret_name = parsed;
@@ -291,13 +291,13 @@ bool fg_name_parse_adhoc(struct fg_slice name, struct fg_adhoc_name *ret_name)
     struct fg_err err;
     uint64_t uploaded;
 
-    if (!fg_slice_is(take(&rest, '/'), "tenants") ||
-        !parse_tenant(take(&rest, '/'), parsed.tenant) ||
-        !fg_slice_is(take(&rest, '/'), ADHOC_FOLDER))
+    if (!fg_slice_is(take_part(&rest, '/'), "tenants") ||
+        !parse_tenant(take_part(&rest, '/'), parsed.tenant) ||
+        !fg_slice_is(take_part(&rest, '/'), ADHOC_FOLDER))
         return false;
-    id = take(&rest, '-');
-    if (!fg_adhoc_id_is_valid(id) || !parse_u64(take(&rest, '-'), &uploaded) ||
-        uploaded > INT64_MAX || !parse_u32(take(&rest, '-'), &parsed.crc) || rest.len == 0)
+    id = take_part(&rest, '-');
+    if (!fg_adhoc_id_is_valid(id) || !parse_u64(take_part(&rest, '-'), &uploaded) ||
+        uploaded > INT64_MAX || !parse_u32(take_part(&rest, '-'), &parsed.crc) || rest.len == 0)
         return false;
     (void)snprintf(parsed.id, sizeof parsed.id, "%.*s", FG_S(id));
     parsed.uploaded_ms = (int64_t)uploaded;
@@ -358,9 +358,10 @@ bool fg_name_parse_usage(struct fg_slice name, struct fg_usage_name *ret_name)
     struct fg_slice rest = name;
     struct fg_err err;
 
-    if (!fg_slice_is(take(&rest, '/'), "usage") || !fg_slice_is(take(&rest, '/'), "days") ||
-        !parse_tenant(take(&rest, '/'), parsed.tenant) ||
-        !fg_usage_day_parse(take(&rest, '/'), &parsed.day) ||
+    if (!fg_slice_is(take_part(&rest, '/'), "usage") ||
+        !fg_slice_is(take_part(&rest, '/'), "days") ||
+        !parse_tenant(take_part(&rest, '/'), parsed.tenant) ||
+        !fg_usage_day_parse(take_part(&rest, '/'), &parsed.day) ||
         !parse_decimal(rest, &parsed.version) || fg_name_usage(again, &parsed, &err) != FG_OK ||
         !fg_slice_eq(name, fg_cstr(again)))
         return false;
@@ -391,9 +392,10 @@ bool fg_name_parse_query_counts(struct fg_slice name, struct fg_query_counts_nam
     char again[FG_NAME_MAX_BYTES];
     struct fg_slice rest = name;
 
-    if (!fg_slice_is(take(&rest, '/'), "usage") || !fg_slice_is(take(&rest, '/'), "queries") ||
-        !fg_usage_day_parse(take(&rest, '/'), &parsed.day) ||
-        !parse_u64(take(&rest, '-'), &parsed.process) || !parse_u64(rest, &parsed.number))
+    if (!fg_slice_is(take_part(&rest, '/'), "usage") ||
+        !fg_slice_is(take_part(&rest, '/'), "queries") ||
+        !fg_usage_day_parse(take_part(&rest, '/'), &parsed.day) ||
+        !parse_u64(take_part(&rest, '-'), &parsed.process) || !parse_u64(rest, &parsed.number))
         return false;
     fg_name_query_counts(again, &parsed);
     if (!fg_slice_eq(name, fg_cstr(again)))
@@ -464,11 +466,11 @@ bool fg_name_parse_presence(struct fg_slice name, struct fg_presence_name *ret_n
     uint64_t started_ms;
     struct fg_err err;
 
-    if (!fg_slice_is(take(&rest, '/'), "members") ||
-        !copy_part(take(&rest, '/'), parsed.role, FG_PRESENCE_ROLE_MAX_BYTES) ||
-        !copy_part(take(&rest, '/'), parsed.name, FG_MEMBER_NAME_MAX_BYTES) ||
-        !fg_parse_u64(take(&rest, '_'), &started_ms) || started_ms > INT64_MAX ||
-        !copy_part(take(&rest, '_'), parsed.version, FG_PRESENCE_VERSION_MAX_BYTES) ||
+    if (!fg_slice_is(take_part(&rest, '/'), "members") ||
+        !copy_part(take_part(&rest, '/'), parsed.role, FG_PRESENCE_ROLE_MAX_BYTES) ||
+        !copy_part(take_part(&rest, '/'), parsed.name, FG_MEMBER_NAME_MAX_BYTES) ||
+        !fg_parse_u64(take_part(&rest, '_'), &started_ms) || started_ms > INT64_MAX ||
+        !copy_part(take_part(&rest, '_'), parsed.version, FG_PRESENCE_VERSION_MAX_BYTES) ||
         !copy_part(rest, parsed.revision, FG_PRESENCE_VERSION_MAX_BYTES))
         return false;
     parsed.started_ms = (int64_t)started_ms;

@@ -177,18 +177,6 @@ static enum fg_code read_round(struct fg_snapshots *snapshots, struct fg_snapsho
     return code;
 }
 
-/* Tells the core of every answer that will not come, so that it can begin again. */
-static enum fg_code give_up(struct fg_snapshots *snapshots, struct fg_snapshot *snapshot,
-                            const struct fg_err *err)
-{
-    lock(snapshots);
-    /* The core counts answers. Without this the next take() would find it waiting for ever. */
-    while (snapshot->waiting > 0)
-        fg_snapshot_failed(snapshot, err);
-    unlock(snapshots);
-    return err->code;
-}
-
 enum fg_code fg_snapshots_take(struct fg_snapshots *snapshots, struct fg_snapshot *snapshot,
                                struct fg_snapshots_how *how, struct fg_err *err)
 {
@@ -198,8 +186,14 @@ enum fg_code fg_snapshots_take(struct fg_snapshots *snapshots, struct fg_snapsho
     /* The state changes under the lock, but only by calls of this thread. */
     while (snapshot->state == FG_SNAPSHOT_READING)
         if ((how->check != NULL && how->check(how->arg, err) != FG_OK) ||
-            read_round(snapshots, snapshot, how, err) != FG_OK)
-            return give_up(snapshots, snapshot, err);
+            read_round(snapshots, snapshot, how, err) != FG_OK) {
+            lock(snapshots);
+            /* The core counts answers. Without these the next take() would wait for ever. */
+            while (snapshot->waiting > 0)
+                fg_snapshot_failed(snapshot, err);
+            unlock(snapshots);
+            return err->code;
+        }
     if (snapshot->state == FG_SNAPSHOT_READY)
         return FG_OK;
     *err = snapshot->err;

@@ -151,30 +151,6 @@ static bool is_young(const struct fg_snapshot *snapshot, const struct cached *ca
             mono_ns - cached->asked_mono_ns < snapshot->manifests->age_max_ns);
 }
 
-/* Uses the cached L0 manifest if it is good enough; otherwise only its etag. */
-static void try_l0(struct fg_snapshot *snapshot, int64_t mono_ns)
-{
-    const struct cached *cached = &snapshot->manifests->l0;
-
-    set(&snapshot->l0, fg_manifest_ref(cached->manifest));
-    snapshot->l0_since = cached->since;
-    snapshot->have_l0 =
-        is_young(snapshot, cached, mono_ns) && cached->manifest->l0.generation >= snapshot->least;
-}
-
-/* The same for a tenant. It must have been asked for after the L0 manifest had come, so that it
- * covers what has left that. */
-static void try_tenant(struct fg_snapshot *snapshot, uint32_t tenant, int64_t mono_ns)
-{
-    const struct cached *cached = tenant_place(snapshot->manifests, snapshot->tenants[tenant]);
-    bool in_order =
-        !keeps(snapshot, FG_RULE_BIT_L0_BEFORE_TENANT) || cached->asked > snapshot->l0_since;
-
-    set(&snapshot->blocks[tenant], fg_manifest_ref(cached->manifest));
-    if (in_order && is_young(snapshot, cached, mono_ns))
-        snapshot->have_tenants |= 1u << tenant;
-}
-
 static uint32_t all_tenants(const struct fg_snapshot *snapshot)
 {
     return (uint32_t)((UINT64_C(1) << snapshot->n_tenants) - 1);
@@ -192,7 +168,14 @@ static bool need_l0(struct fg_snapshot *snapshot, int64_t mono_ns)
 {
     if (snapshot->have_l0)
         return false;
-    try_l0(snapshot, mono_ns);
+
+    /* Uses the cached L0 manifest if it is good enough; otherwise only its etag. */
+    const struct cached *cached = &snapshot->manifests->l0;
+
+    set(&snapshot->l0, fg_manifest_ref(cached->manifest));
+    snapshot->l0_since = cached->since;
+    snapshot->have_l0 =
+        is_young(snapshot, cached, mono_ns) && cached->manifest->l0.generation >= snapshot->least;
     if (snapshot->have_l0)
         return false;
     if (snapshot->attempts++ == FG_SNAPSHOT_ATTEMPTS_MAX) {
@@ -213,8 +196,17 @@ static bool need_tenants(struct fg_snapshot *snapshot, int64_t mono_ns)
     uint32_t missing;
 
     for (uint32_t i = 0; i < snapshot->n_tenants; i++)
-        if ((snapshot->have_tenants >> i & 1) == 0)
-            try_tenant(snapshot, i, mono_ns);
+        if ((snapshot->have_tenants >> i & 1) == 0) {
+            /* The tenant must have been asked for after the L0 manifest had come, so that it covers
+             * what has left that. */
+            const struct cached *cached = tenant_place(snapshot->manifests, snapshot->tenants[i]);
+            bool in_order = !keeps(snapshot, FG_RULE_BIT_L0_BEFORE_TENANT) ||
+                            cached->asked > snapshot->l0_since;
+
+            set(&snapshot->blocks[i], fg_manifest_ref(cached->manifest));
+            if (in_order && is_young(snapshot, cached, mono_ns))
+                snapshot->have_tenants |= 1u << i;
+        }
     missing = all_tenants(snapshot) & ~snapshot->have_tenants;
     if (missing == 0)
         return false;
@@ -319,30 +311,6 @@ struct fg_slice fg_snapshot_etag(const struct fg_snapshot *snapshot, int object)
     return known == NULL ? fg_bytes(NULL, 0) : known->etag;
 }
 
-static void answer_l0(struct fg_snapshot *snapshot, struct fg_manifest *manifest)
-{
-    struct cached *cached = &snapshot->manifests->l0;
-
-    cache(snapshot->manifests, cached, manifest, manifest->l0.revision,
-          cached->manifest == NULL ? 0 : cached->manifest->l0.revision, snapshot->asked,
-          snapshot->asked_mono_ns);
-    set(&snapshot->l0, fg_manifest_ref(cached->manifest));
-    snapshot->l0_since = cached->since;
-    snapshot->have_l0 = cached->manifest->l0.generation >= snapshot->least;
-}
-
-static void answer_tenant(struct fg_snapshot *snapshot, uint32_t tenant,
-                          struct fg_manifest *manifest)
-{
-    struct cached *cached = tenant_place(snapshot->manifests, snapshot->tenants[tenant]);
-
-    cache(snapshot->manifests, cached, manifest, manifest->blocks.revision,
-          cached->manifest == NULL ? 0 : cached->manifest->blocks.revision, snapshot->asked,
-          snapshot->asked_mono_ns);
-    set(&snapshot->blocks[tenant], fg_manifest_ref(cached->manifest));
-    snapshot->have_tenants |= 1u << tenant;
-}
-
 void fg_snapshot_answer(struct fg_snapshot *snapshot, int object, struct fg_manifest *manifest,
                         int64_t mono_ns)
 {
@@ -353,11 +321,24 @@ void fg_snapshot_answer(struct fg_snapshot *snapshot, int object, struct fg_mani
     fg_assert(snapshot->waiting > 0 && (manifest != NULL || known != NULL));
     manifest = manifest == NULL ? fg_manifest_ref(known) : manifest;
     if (object == FG_SNAPSHOT_L0) {
+        struct cached *cached = &snapshot->manifests->l0;
+
         snapshot->want_l0 = false;
-        answer_l0(snapshot, manifest);
+        cache(snapshot->manifests, cached, manifest, manifest->l0.revision,
+              cached->manifest == NULL ? 0 : cached->manifest->l0.revision, snapshot->asked,
+              snapshot->asked_mono_ns);
+        set(&snapshot->l0, fg_manifest_ref(cached->manifest));
+        snapshot->l0_since = cached->since;
+        snapshot->have_l0 = cached->manifest->l0.generation >= snapshot->least;
     } else {
+        struct cached *cached = tenant_place(snapshot->manifests, snapshot->tenants[object]);
+
         snapshot->want_tenants &= ~(1u << object);
-        answer_tenant(snapshot, (uint32_t)object, manifest);
+        cache(snapshot->manifests, cached, manifest, manifest->blocks.revision,
+              cached->manifest == NULL ? 0 : cached->manifest->blocks.revision, snapshot->asked,
+              snapshot->asked_mono_ns);
+        set(&snapshot->blocks[object], fg_manifest_ref(cached->manifest));
+        snapshot->have_tenants |= 1u << object;
     }
     fg_manifest_unref(manifest);
     if (--snapshot->waiting == 0 && snapshot->state == FG_SNAPSHOT_READING)

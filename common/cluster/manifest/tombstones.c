@@ -25,21 +25,17 @@ const struct fg_blocks_tombstone *fg_blocks_tombstone(const struct fg_blocks *bl
 
 /* ---- as deletions ---- */
 
-/* The end is exclusive, except for the end of time. */
-static int64_t last_of(const struct fg_blocks_tombstone *tombstone)
-{
-    return tombstone->end_ns == INT64_MAX ? INT64_MAX : tombstone->end_ns - 1;
-}
-
-static enum fg_code add(struct fg_deletions *deletions, const struct fg_blocks_tombstone *tombstone,
-                        struct fg_arena *arena, struct fg_err *err)
+static enum fg_code add_deletion(struct fg_deletions *deletions,
+                                 const struct fg_blocks_tombstone *tombstone,
+                                 struct fg_arena *arena, struct fg_err *err)
 {
     struct fg_deletion deletion = {.start_ns = tombstone->start_ns};
     enum fg_code code;
 
     if (tombstone->end_ns <= tombstone->start_ns)
         return fg_fail(err, FG_E_INVALID, "the deletion has an empty time range");
-    deletion.end_ns = last_of(tombstone);
+    /* The end is exclusive, except for the end of time. */
+    deletion.end_ns = tombstone->end_ns == INT64_MAX ? INT64_MAX : tombstone->end_ns - 1;
     code = fg_selector_parse(tombstone->selector, arena, &deletion.selector, err);
     if (code == FG_OK)
         code = fg_deletions_add(deletions, &deletion, arena, err);
@@ -56,7 +52,7 @@ enum fg_code fg_blocks_deletions(const struct fg_blocks *blocks, struct fg_arena
     for (uint32_t i = 0; i < blocks->n_tombstones; i++) {
         const struct fg_blocks_tombstone *tombstone = &blocks->tombstones[i];
 
-        if (add(&deletions, tombstone, arena, err) == FG_OK)
+        if (add_deletion(&deletions, tombstone, arena, err) == FG_OK)
             continue;
         if (err->code == FG_E_INVALID)
             err->code = FG_E_CORRUPT; /* it was looked at before it was written */
@@ -102,7 +98,7 @@ static enum fg_code check_all(const struct fg_blocks *blocks,
 
     if (fg_blocks_deletions(blocks, arena, &deletions, err) != FG_OK)
         return err->code;
-    code = add(&deletions, tombstone, arena, err);
+    code = add_deletion(&deletions, tombstone, arena, err);
     fg_deletions_done(&deletions);
     return code;
 }
@@ -197,16 +193,6 @@ enum fg_code fg_blocks_wait(const struct fg_blocks *blocks, const struct fg_bloc
     return FG_OK;
 }
 
-/* Shortens a selector for the list of completed deletions, between two UTF-8 characters. */
-static struct fg_slice shorten(struct fg_slice selector)
-{
-    size_t len = FG_MIN(selector.len, (size_t)FG_BLOCKS_ENDED_SELECTOR_MAX_BYTES);
-
-    while (len > 0 && len < selector.len && (selector.ptr[len] & 0xc0) == 0x80)
-        len--;
-    return fg_slice_sub(selector, 0, len);
-}
-
 /* Adds a completed deletion; the oldest one leaves if there are FG_BLOCKS_ENDED_MAX. */
 static bool add_ended(struct fg_blocks *next, const struct fg_blocks_tombstone *tombstone,
                       int64_t wall_ns, struct fg_arena *arena)
@@ -222,7 +208,14 @@ static bool add_ended(struct fg_blocks *next, const struct fg_blocks_tombstone *
     if (n > 0)
         memcpy(ended, next->ended + skip, n * sizeof *ended);
     ended[n] = *tombstone;
-    ended[n].selector = shorten(tombstone->selector);
+
+    /* Shortens the selector between two UTF-8 characters. */
+    struct fg_slice selector = tombstone->selector;
+    size_t len = FG_MIN(selector.len, (size_t)FG_BLOCKS_ENDED_SELECTOR_MAX_BYTES);
+
+    while (len > 0 && len < selector.len && (selector.ptr[len] & 0xc0) == 0x80)
+        len--;
+    ended[n].selector = fg_slice_sub(selector, 0, len);
     ended[n].ended_wall_ns = wall_ns;
     next->ended = ended;
     next->n_ended = n + 1;

@@ -139,21 +139,9 @@ static enum fg_code write_list(struct fg_membership *membership, bool leaves, in
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", membership->config.object);
 }
 
-static bool is_due(struct fg_membership *membership, bool leaves)
-{
-    bool due;
-
-    (void)pthread_mutex_lock(&membership->lock);
-    due = leaves
-              ? membership->core.listed
-              : fg_membership_core_is_due(&membership->core, fg_mono_ns(membership->config.clock));
-    (void)pthread_mutex_unlock(&membership->lock);
-    return due;
-}
-
 /* Reads and writes the list until no other member was faster. */
-static enum fg_code change(struct fg_membership *membership, bool leaves, int64_t timeout_ns,
-                           struct fg_err *err)
+static enum fg_code change_list(struct fg_membership *membership, bool leaves, int64_t timeout_ns,
+                                struct fg_err *err)
 {
     enum fg_code code = FG_E_PRECONDITION;
 
@@ -162,7 +150,11 @@ static enum fg_code change(struct fg_membership *membership, bool leaves, int64_
 
         if (read_list(membership, timeout_ns, err) != FG_OK)
             return err->code;
-        due = is_due(membership, leaves);
+        (void)pthread_mutex_lock(&membership->lock);
+        due = leaves ? membership->core.listed
+                     : fg_membership_core_is_due(&membership->core,
+                                                 fg_mono_ns(membership->config.clock));
+        (void)pthread_mutex_unlock(&membership->lock);
         code = due ? write_list(membership, leaves, timeout_ns, err) : FG_OK;
         /* Only after a write that succeeded: otherwise the heartbeat stays due and the next tick
          * repeats it. */
@@ -177,7 +169,7 @@ static enum fg_code change(struct fg_membership *membership, bool leaves, int64_
 
 enum fg_code fg_membership_step(struct fg_membership *membership, struct fg_err *err)
 {
-    return change(membership, false, REQUEST_TIMEOUT_NS, err);
+    return change_list(membership, false, REQUEST_TIMEOUT_NS, err);
 }
 
 /* ---- beginning and end ---- */
@@ -228,7 +220,7 @@ void fg_membership_stop(struct fg_membership *membership)
         return;
     /* First the ticker, which must not list us again after we have left. */
     fg_ticker_destroy(fg_take(membership->ticker));
-    if (change(membership, true, LEAVE_TIMEOUT_NS, &err) != FG_OK)
+    if (change_list(membership, true, LEAVE_TIMEOUT_NS, &err) != FG_OK)
         fg_log_warn("could not leave the list of members, the entry stays until it expires",
                     fg_ls("err", err.msg));
 }

@@ -11,15 +11,6 @@ enum { MEMBER_MIN_BYTES = 1 + 3, NOTICE_MIN_BYTES = 8 + 1 };
 
 /* ---- bytes ---- */
 
-static void put_notices(struct fg_buf *out, const struct fg_member *member)
-{
-    fg_buf_varint(out, member->n_notices);
-    for (uint32_t i = 0; i < member->n_notices; i++) {
-        fg_buf_le64(out, member->notices[i].key);
-        fg_buf_varint(out, member->notices[i].heartbeat);
-    }
-}
-
 enum fg_code fg_member_list_encode(const struct fg_member_list *list, struct fg_buf *out,
                                    struct fg_err *err)
 {
@@ -30,29 +21,23 @@ enum fg_code fg_member_list_encode(const struct fg_member_list *list, struct fg_
     fg_envelope_begin(&envelope, out);
     fg_buf_varint(out, list->n);
     for (uint32_t i = 0; i < list->n; i++) {
+        const struct fg_member *member = &list->members[i];
+
         fg_buf_clear(&record);
-        fg_buf_lenbytes(&record, list->members[i].name);
-        fg_buf_varint(&record, list->members[i].heartbeat);
-        put_notices(&record, &list->members[i]);
-        fg_buf_put(&record, list->members[i].later);
+        fg_buf_lenbytes(&record, member->name);
+        fg_buf_varint(&record, member->heartbeat);
+        fg_buf_varint(&record, member->n_notices);
+        for (uint32_t k = 0; k < member->n_notices; k++) {
+            fg_buf_le64(&record, member->notices[k].key);
+            fg_buf_varint(&record, member->notices[k].heartbeat);
+        }
+        fg_buf_put(&record, member->later);
         fg_buf_lenbytes(out, fg_buf_slice(&record));
     }
     fg_buf_put(out, list->later);
     out->full |= record.full;
     fg_buf_done(&record);
     return fg_envelope_end(&envelope, out, start, err);
-}
-
-static void get_notices(struct fg_cur *cur, struct fg_arena *arena, struct fg_member *member)
-{
-    struct fg_member_notice *notices = fg_envelope_list(
-        cur, arena, NOTICE_MIN_BYTES, FG_MEMBER_NOTICES_MAX, sizeof *notices, &member->n_notices);
-
-    for (uint32_t i = 0; i < member->n_notices && !cur->bad; i++) {
-        notices[i].key = fg_cur_le64(cur);
-        notices[i].heartbeat = fg_cur_varint(cur);
-    }
-    member->notices = notices;
 }
 
 /* Returns false if the record is damaged or the arena is full. */
@@ -62,8 +47,17 @@ static bool get_member(struct fg_cur *list, struct fg_arena *arena, struct fg_me
 
     member->name = fg_cur_lenbytes(&cur);
     member->heartbeat = fg_cur_varint(&cur);
-    if (fg_cur_more(&cur))
-        get_notices(&cur, arena, member);
+    if (fg_cur_more(&cur)) {
+        struct fg_member_notice *notices =
+            fg_envelope_list(&cur, arena, NOTICE_MIN_BYTES, FG_MEMBER_NOTICES_MAX, sizeof *notices,
+                             &member->n_notices);
+
+        for (uint32_t i = 0; i < member->n_notices && !cur.bad; i++) {
+            notices[i].key = fg_cur_le64(&cur);
+            notices[i].heartbeat = fg_cur_varint(&cur);
+        }
+        member->notices = notices;
+    }
     member->later = fg_envelope_later(&cur, arena);
     if (list->bad || cur.bad || fg_member_name_fault(member->name) != NULL)
         return false;
@@ -146,9 +140,9 @@ static const struct fg_member_seen *find_seen(const struct fg_membership_core *c
 /* Returns what is known of a member after this list. Time counts from the moment at which we saw
  * the heartbeat change, so clocks of machines need not agree. before: what was known of it; NULL:
  * nothing. */
-static struct fg_member_seen see(const struct fg_membership_core *core,
-                                 const struct fg_member *member,
-                                 const struct fg_member_seen *before, int64_t now_mono_ns)
+static struct fg_member_seen see_member(const struct fg_membership_core *core,
+                                        const struct fg_member *member,
+                                        const struct fg_member_seen *before, int64_t now_mono_ns)
 {
     struct fg_member_seen seen = {.hash = fg_hash64(member->name),
                                   .heartbeat = member->heartbeat,
@@ -160,17 +154,6 @@ static struct fg_member_seen see(const struct fg_membership_core *core,
         seen.gone = now_mono_ns - before->since_mono_ns >= core->gone_ns;
     }
     return seen;
-}
-
-/* The list has another heartbeat of this member than the one that it wrote last: that write was
- * lost. Notices for a later heartbeat move to the next one: others skip notices of a heartbeat
- * that they have read already. */
-static void resync(struct fg_membership_core *core, uint64_t heartbeat)
-{
-    for (uint32_t i = 0; i < core->n_notices; i++)
-        if (core->notices[i].heartbeat > core->heartbeat)
-            core->notices[i].heartbeat = heartbeat + 1;
-    core->heartbeat = heartbeat;
 }
 
 void fg_membership_core_read(struct fg_membership_core *core, const struct fg_member_list *list,
@@ -190,11 +173,18 @@ void fg_membership_core_read(struct fg_membership_core *core, const struct fg_me
 
         if (fg_slice_is(member->name, core->self)) {
             core->listed = true;
-            if (member->heartbeat != core->heartbeat)
-                resync(core, member->heartbeat);
+            if (member->heartbeat != core->heartbeat) {
+                /* The list has another heartbeat of this member than the one that it wrote last:
+                 * that write was lost. Notices for a later heartbeat move to the next one: others
+                 * skip notices of a heartbeat that they have read already. */
+                for (uint32_t k = 0; k < core->n_notices; k++)
+                    if (core->notices[k].heartbeat > core->heartbeat)
+                        core->notices[k].heartbeat = member->heartbeat + 1;
+                core->heartbeat = member->heartbeat;
+            }
         } else {
-            seen[n++] =
-                see(core, member, followed ? find_seen(core, member->name) : NULL, now_mono_ns);
+            seen[n++] = see_member(core, member, followed ? find_seen(core, member->name) : NULL,
+                                   now_mono_ns);
         }
     }
     memcpy(core->seen, seen, n * sizeof *seen);

@@ -214,12 +214,6 @@ static void pause_member(struct ring_draft *draft, uint32_t number,
     draft->changed = true;
 }
 
-static void resume_member(struct ring_draft *draft, uint32_t number)
-{
-    draft->changed = draft->ring.members[number].paused_wall_ns != 0;
-    draft->ring.members[number].paused_wall_ns = 0;
-}
-
 static enum fg_code replicate(struct ring_draft *draft, unsigned replicas, struct fg_err *err)
 {
     if (replicas == 0 || replicas > FG_RING_REPLICAS_MAX)
@@ -335,8 +329,10 @@ static enum fg_code make_change(struct ring_draft *draft, const struct fg_ring_c
             pause_member(draft, number, change);
         return FG_OK;
     case FG_RING_RESUME:
-        if (is_it)
-            resume_member(draft, number);
+        if (is_it) {
+            draft->changed = draft->ring.members[number].paused_wall_ns != 0;
+            draft->ring.members[number].paused_wall_ns = 0;
+        }
         return FG_OK;
     case FG_RING_REPLICATE:
         return replicate(draft, change->replicas, err);
@@ -356,17 +352,6 @@ static bool has_ended(const struct fg_ring *ring, const struct fg_ring_revision 
         if (!fg_ring_is_done(&ring->members[revision->places[i].member], revision->number))
             return false;
     return true;
-}
-
-static void end_revisions(struct fg_ring *ring)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < ring->n_revisions; i++)
-        /* The newest revision stays in any case: writes go by it. */
-        if (i == ring->n_revisions - 1 || !has_ended(ring, &ring->revisions[i]))
-            ring->revisions[n++] = ring->revisions[i];
-    ring->n_revisions = n;
 }
 
 /* A member on its way into order. */
@@ -482,7 +467,14 @@ enum fg_code fg_ring_apply(const struct fg_ring *ring, const struct fg_ring_chan
     draft.ring.swaps++;
     if (draft.full)
         return no_memory(err);
-    end_revisions(&draft.ring);
+
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < draft.ring.n_revisions; i++)
+        /* The newest revision stays in any case: writes go by it. */
+        if (i == draft.ring.n_revisions - 1 || !has_ended(&draft.ring, &draft.ring.revisions[i]))
+            draft.ring.revisions[n++] = draft.ring.revisions[i];
+    draft.ring.n_revisions = n;
     if (!put_in_order(&draft.ring, arena))
         return no_memory(err);
     if (check_limits(&draft.ring, err) != FG_OK)

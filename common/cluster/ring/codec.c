@@ -157,18 +157,6 @@ static struct fg_slice get_text(struct ring_reader *reader, struct fg_cur *cur)
     return copy;
 }
 
-static void check_member(struct ring_reader *reader, const struct fg_ring_member *member,
-                         const struct fg_ring_member *before)
-{
-    if (fg_member_name_fault(member->name) != NULL)
-        fail(reader, "the name of a member");
-    if (fg_ring_address_fault(member->address, false) != NULL ||
-        fg_ring_address_fault(member->http, true) != NULL)
-        fail(reader, "the address of a member");
-    if (before != NULL && fg_slice_cmp(before->name, member->name) >= 0)
-        fail(reader, "the order of members");
-}
-
 static void get_members(struct ring_reader *reader, struct fg_ring *ring)
 {
     ring->members = fg_envelope_list(&reader->cur, reader->arena, MEMBER_MIN_BYTES,
@@ -188,10 +176,17 @@ static void get_members(struct ring_reader *reader, struct fg_ring *ring)
         member->lost = fg_cur_varint(&cur);
         member->paused_wall_ns = fg_cur_more(&cur) ? fg_cur_zigzag(&cur) : 0;
         member->later = fg_envelope_later(&cur, reader->arena);
-        if (cur.bad)
+        if (cur.bad) {
             fail(reader, "the fields of a member");
-        else
-            check_member(reader, member, i == 0 ? NULL : member - 1);
+        } else {
+            if (fg_member_name_fault(member->name) != NULL)
+                fail(reader, "the name of a member");
+            if (fg_ring_address_fault(member->address, false) != NULL ||
+                fg_ring_address_fault(member->http, true) != NULL)
+                fail(reader, "the address of a member");
+            if (i > 0 && fg_slice_cmp((member - 1)->name, member->name) >= 0)
+                fail(reader, "the order of members");
+        }
     }
 }
 

@@ -28,7 +28,7 @@ static void end_read(struct fg_ring_follow *follow)
 
 /* Takes a ring that was read over. Returns false if it is older than the copy: `swaps` counts
  * changes, and only another bucket or a restored backup has fewer. */
-static bool take(struct fg_ring_follow *follow, const struct fg_ring_follow_event *event)
+static bool accept_ring(struct fg_ring_follow *follow, const struct fg_ring_follow_event *event)
 {
     end_read(follow);
     if (event->swaps < follow->swaps) {
@@ -70,7 +70,7 @@ void fg_ring_follow_step(struct fg_ring_follow *follow, const struct fg_ring_fol
         follow->wanted = FG_MAX(follow->wanted, event->revision);
         break;
     case FG_RING_FOLLOW_READ:
-        effects.take = take(follow, event);
+        effects.take = accept_ring(follow, event);
         follow->wanted = 0; /* who still knows of a newer one says so again */
         break;
     case FG_RING_FOLLOW_FAILED:

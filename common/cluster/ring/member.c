@@ -161,11 +161,6 @@ void fg_ring_watch_tell_member(struct fg_ring_watch *watch, const struct fg_ring
 
 /* ---- waiting ---- */
 
-static bool is_last(enum fg_ring_member_state state)
-{
-    return state == FG_RING_MEMBER_LEFT || state == FG_RING_MEMBER_REPLACED;
-}
-
 /* Waits for a change of the member. FG_E_PRECONDITION: it is in a state that no move leads out of,
  * so waiting would last until the deadline. With the lock held. */
 static enum fg_code wait_for_move(struct fg_ring_watch *watch, int64_t deadline_mono_ns,
@@ -173,7 +168,7 @@ static enum fg_code wait_for_move(struct fg_ring_watch *watch, int64_t deadline_
 {
     enum fg_ring_member_state state = fg_ring_watch_member_state(watch);
 
-    if (is_last(state))
+    if (state == FG_RING_MEMBER_LEFT || state == FG_RING_MEMBER_REPLACED)
         return fg_fail(err, FG_E_PRECONDITION, "the ring membership is permanently %s",
                        fg_ring_member_state_name(state));
     return fg_ring_watch_wait(watch, deadline_mono_ns, err);

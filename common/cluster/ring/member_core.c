@@ -51,13 +51,6 @@ static void look_later(struct fg_ring_member_core *member, int64_t mono_ns)
         fg_time_add(mono_ns, (int64_t)(fg_mix64(member->random) % (uint64_t)most));
 }
 
-/* Asks for a read after the pause of those who wait for the end of a maintenance. */
-static void look_after_maintenance(struct fg_ring_member_core *member, int64_t mono_ns)
-{
-    member->look = true;
-    member->not_before_mono_ns = fg_time_add(mono_ns, MAINTENANCE_LOOK_NS);
-}
-
 /* ---- what a ring says ---- */
 
 /* Finds the member with our name and our store, or returns FG_RING_NO_MEMBER. A member with our
@@ -99,13 +92,6 @@ static void update_state(struct fg_ring_member_core *member, const struct fg_rin
         member->state = state == FG_RING_ACTIVE ? FG_RING_MEMBER_ACTIVE : FG_RING_MEMBER_JOINING;
     member->was_member |= own != FG_RING_NO_MEMBER;
     member->paused = member->pausing && own != FG_RING_NO_MEMBER && fg_ring_is_paused(ring, own);
-}
-
-static void note_ready(struct fg_ring_member_core *member, const struct fg_ring_member_event *event)
-{
-    if (event->ready && !member->is_ready)
-        member->ready_mono_ns = event->mono_ns;
-    member->is_ready = event->ready;
 }
 
 /* Returns the newest revision if there is an older one that this member has not drained and was
@@ -184,7 +170,9 @@ static void on_ring(struct fg_ring_member_core *member, const struct fg_ring_mem
     fg_assert(!member->swapping);
     if (!is_over(member))
         update_state(member, event->ring, own);
-    note_ready(member, event);
+    if (event->ready && !member->is_ready)
+        member->ready_mono_ns = event->mono_ns;
+    member->is_ready = event->ready;
     if (is_over(member))
         return;
     effects->drain = has_to_drain(member, event->ring, own);
@@ -216,19 +204,11 @@ static void on_ring(struct fg_ring_member_core *member, const struct fg_ring_mem
         return;
     member->failures = 0;
     if (own != FG_RING_NO_MEMBER &&
-        member->pausing != (event->ring->members[own].paused_wall_ns != 0))
-        look_after_maintenance(member, event->mono_ns);
-}
-
-static void on_swapped(struct fg_ring_member_core *member, const struct fg_ring_member_event *event)
-{
-    fg_assert(member->swapping);
-    member->swapping = false;
-    /* A read either way: only the ring tells if the change was made. */
-    if (event->won)
-        look_now(member);
-    else
-        look_later(member, event->mono_ns);
+        member->pausing != (event->ring->members[own].paused_wall_ns != 0)) {
+        /* Members that wait for the end of a maintenance read again after the pause. */
+        member->look = true;
+        member->not_before_mono_ns = fg_time_add(event->mono_ns, MAINTENANCE_LOOK_NS);
+    }
 }
 
 void fg_ring_member_step(struct fg_ring_member_core *member,
@@ -259,7 +239,13 @@ void fg_ring_member_step(struct fg_ring_member_core *member,
         look_now(member);
         break;
     case FG_RING_MEMBER_SWAPPED:
-        on_swapped(member, event);
+        fg_assert(member->swapping);
+        member->swapping = false;
+        /* A read either way: only the ring tells if the change was made. */
+        if (event->won)
+            look_now(member);
+        else
+            look_later(member, event->mono_ns);
         break;
     }
     if (member->look && !member->swapping && !is_over(member)) {

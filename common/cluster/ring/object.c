@@ -8,7 +8,7 @@ enum { ATTEMPTS_MAX = 20 }; /* with PAUSE_NS: a second of pauses in all */
 
 #define PAUSE_NS (50 * FG_MS_NS) /* as long as another one's request takes */
 
-static void ask(const struct fg_ring_object *object, struct fg_bucket_request *request)
+static void send_and_wait(const struct fg_ring_object *object, struct fg_bucket_request *request)
 {
     request->name = FG_RING_NAME;
     request->deadline_mono_ns = fg_time_add(fg_mono_ns(object->clock), object->timeout_ns);
@@ -30,7 +30,7 @@ enum fg_code fg_ring_object_read(const struct fg_ring_object *object, struct fg_
         get.condition = FG_BUCKET_IF_CHANGED;
         memcpy(get.if_etag.text, known->etag.ptr, known->etag.len);
     }
-    ask(object, &get);
+    send_and_wait(object, &get);
     if (get.code != FG_OK && get.code != FG_E_NOT_FOUND) {
         *err = get.err;
         fg_bucket_clear(&get); /* a read that failed halfway has a body */
@@ -69,7 +69,7 @@ enum fg_code fg_ring_object_swap(const struct fg_ring_object *object, struct fg_
         fg_assert(etag.len < sizeof put.if_etag.text);
         if (etag.len > 0)
             memcpy(put.if_etag.text, etag.ptr, etag.len);
-        ask(object, &put);
+        send_and_wait(object, &put);
         code = put.code;
         if (code != FG_OK)
             *err = put.err;
@@ -101,12 +101,6 @@ static enum fg_code try_change(const struct fg_ring_object *object,
     return fg_ring_object_swap(object, (*view)->etag, &changed, err);
 }
 
-static bool helps_to_try_again(enum fg_code code)
-{
-    /* After UNAVAILABLE and DEADLINE the swap may have been made; the next attempt sees it. */
-    return code == FG_E_PRECONDITION || code == FG_E_UNAVAILABLE || code == FG_E_DEADLINE;
-}
-
 enum fg_code fg_ring_object_change(const struct fg_ring_object *object,
                                    const struct fg_ring_change *change,
                                    struct fg_ring_view **ret_view, struct fg_err *err)
@@ -123,7 +117,9 @@ enum fg_code fg_ring_object_change(const struct fg_ring_object *object,
             *ret_view = fg_take(view);
             return FG_OK;
         }
-        if (code != FG_OK && !helps_to_try_again(code))
+        /* After UNAVAILABLE and DEADLINE the swap may have been made; the next attempt sees it. */
+        if (code != FG_OK && code != FG_E_PRECONDITION && code != FG_E_UNAVAILABLE &&
+            code != FG_E_DEADLINE)
             return code;
         if (code != FG_OK)
             (void)nanosleep(&pause, NULL);

@@ -13,17 +13,6 @@ static struct fg_ring_table *known_table(const struct fg_ring_view *before, uint
     return NULL;
 }
 
-static void make_tables(struct fg_ring_view *view, const struct fg_ring_view *before)
-{
-    for (uint32_t i = 0; i < view->ring.n_revisions; i++) {
-        const struct fg_ring_revision *revision = &view->ring.revisions[i];
-        struct fg_ring_table *known = known_table(before, revision->number);
-
-        view->tables[i] =
-            known != NULL ? fg_ring_table_ref(known) : fg_ring_table_create(&view->ring, revision);
-    }
-}
-
 enum fg_code fg_ring_view_create(struct fg_slice bytes, struct fg_slice etag,
                                  const struct fg_ring_view *before, struct fg_ring_view **ret_view,
                                  struct fg_err *err)
@@ -38,7 +27,13 @@ enum fg_code fg_ring_view_create(struct fg_slice bytes, struct fg_slice etag,
         return err->code;
     /* 65,536 shards for each new revision; views that only change members or shard factors cost
      * nothing here. */
-    make_tables(view, before);
+    for (uint32_t i = 0; i < view->ring.n_revisions; i++) {
+        const struct fg_ring_revision *revision = &view->ring.revisions[i];
+        struct fg_ring_table *known = known_table(before, revision->number);
+
+        view->tables[i] =
+            known != NULL ? fg_ring_table_ref(known) : fg_ring_table_create(&view->ring, revision);
+    }
     *ret_view = fg_take(view);
     return FG_OK;
 }

@@ -12,7 +12,7 @@ FG_METRICS_TABLE(watch_metrics, WATCH_METRICS)
 
 /* Makes the thread read the ring. Returns the number of a read that has not begun yet, so what
  * it finds is not older than this call. With the lock held. */
-static uint64_t ask(struct fg_ring_watch *watch)
+static uint64_t request_read(struct fg_ring_watch *watch)
 {
     watch->asked = true;
     fg_thread_wake(&watch->thread);
@@ -22,18 +22,8 @@ static uint64_t ask(struct fg_ring_watch *watch)
 void fg_ring_watch_ask_to_read(struct fg_ring_watch *watch)
 {
     fg_thread_lock(&watch->thread);
-    (void)ask(watch);
+    (void)request_read(watch);
     fg_thread_unlock(&watch->thread);
-}
-
-/* Logs once for as long as it lasts. */
-static void note_denied(struct fg_ring_watch *watch, bool denied, const struct fg_err *err)
-{
-    if (denied && !watch->denied)
-        fg_log_error("ring update denied by the bucket, keeping the current ring",
-                     fg_ls("err", err->msg));
-    watch->denied = denied;
-    fg_metric_set(watch->metrics, WATCH_DENIED, denied);
 }
 
 enum fg_code fg_ring_watch_swap(struct fg_ring_watch *watch, const struct fg_ring *ring)
@@ -43,7 +33,12 @@ enum fg_code fg_ring_watch_swap(struct fg_ring_watch *watch, const struct fg_rin
 
     fg_metric_add(watch->metrics, WATCH_SWAPS, 1);
     fg_metric_add(watch->metrics, WATCH_SWAPS_LOST, code != FG_OK);
-    note_denied(watch, code == FG_E_DENIED, &err);
+    /* Logs once for as long as it lasts. */
+    if (code == FG_E_DENIED && !watch->denied)
+        fg_log_error("ring update denied by the bucket, keeping the current ring",
+                     fg_ls("err", err.msg));
+    watch->denied = code == FG_E_DENIED;
+    fg_metric_set(watch->metrics, WATCH_DENIED, watch->denied);
     /* FG_E_PRECONDITION is a lost race and ordinary. Whatever the answer says, the next read
      * decides whether the change was made. */
     if (code != FG_OK && code != FG_E_PRECONDITION && code != FG_E_CANCELED && code != FG_E_DENIED)
@@ -53,24 +48,14 @@ enum fg_code fg_ring_watch_swap(struct fg_ring_watch *watch, const struct fg_rin
 
 /* ---- the thread ---- */
 
-static struct timespec timespec_of(int64_t mono_ns)
-{
-    return (struct timespec){mono_ns / FG_SECOND_NS, mono_ns % FG_SECOND_NS};
-}
-
-static bool is_asked(const struct fg_ring_watch *watch)
-{
-    return watch->thread.stop || watch->leave || watch->pause || watch->asked || watch->wishes ||
-           watch->wanted > 0 || watch->drained > 0;
-}
-
 /* Waits until a caller asks for something or `wake_mono_ns`, and takes over what was asked for. */
 static struct fg_ring_watch_asked wait_for_more(struct fg_ring_watch *watch, int64_t wake_mono_ns)
 {
     struct fg_ring_watch_asked asked;
 
     fg_thread_lock(&watch->thread);
-    while (!is_asked(watch))
+    while (!watch->thread.stop && !watch->leave && !watch->pause && !watch->asked &&
+           !watch->wishes && watch->wanted == 0 && watch->drained == 0)
         if (!fg_thread_sleep(&watch->thread, wake_mono_ns))
             break;
     asked = (struct fg_ring_watch_asked){.stop = watch->thread.stop,
@@ -90,7 +75,7 @@ static struct fg_ring_watch_asked wait_for_more(struct fg_ring_watch *watch, int
     return asked;
 }
 
-static void run(void *arg)
+static void watch_ring(void *arg)
 {
     struct fg_ring_watch *watch = arg;
     struct fg_ring_follow_effects effects = {0};
@@ -155,7 +140,7 @@ void fg_ring_watch_look(struct fg_ring_watch *watch, uint64_t revision)
 {
     fg_thread_lock(&watch->thread);
     if (revision == 0) {
-        (void)ask(watch);
+        (void)request_read(watch);
     } else {
         watch->wanted = FG_MAX(watch->wanted, revision);
         fg_thread_wake(&watch->thread);
@@ -213,7 +198,8 @@ void fg_ring_watch_pause(struct fg_ring_watch *watch, bool anyway)
 enum fg_code fg_ring_watch_wait(struct fg_ring_watch *watch, int64_t deadline_mono_ns,
                                 struct fg_err *err)
 {
-    const struct timespec until = timespec_of(deadline_mono_ns);
+    const struct timespec until = {deadline_mono_ns / FG_SECOND_NS,
+                                   deadline_mono_ns % FG_SECOND_NS};
 
     /* After stop() nobody reads the ring any more, so the wait would last until its deadline. */
     if (watch->thread.stop)
@@ -249,7 +235,7 @@ enum fg_code fg_ring_watch_until(struct fg_ring_watch *watch, uint64_t revision,
 static enum fg_code read_anew(struct fg_ring_watch *watch, int64_t deadline_mono_ns,
                               struct fg_err *err)
 {
-    uint64_t ticket = ask(watch);
+    uint64_t ticket = request_read(watch);
     enum fg_code code = FG_OK;
 
     while (code == FG_OK && watch->follow.ended_well < ticket) {
@@ -289,7 +275,7 @@ enum fg_code fg_ring_watch_latest(struct fg_ring_watch *watch, int64_t deadline_
     /* While the bucket is away each query would wait for its timeout; it takes the last ring at
      * once, and another read is asked for. */
     if (watch->view != NULL && watch->follow.failures > 0) {
-        (void)ask(watch);
+        (void)request_read(watch);
         *ret_why = watch->err;
         code = ret_why->code;
     } else {
@@ -306,12 +292,6 @@ enum fg_code fg_ring_watch_latest(struct fg_ring_watch *watch, int64_t deadline_
 }
 
 /* ---- life ---- */
-
-static void count_members(const struct fg_ring *ring, int64_t counts[3])
-{
-    for (uint32_t i = 0; i < ring->n_members; i++)
-        counts[fg_ring_state(ring, i)]++;
-}
 
 static void show_maintenance(struct fg_ring_watch *watch, const struct fg_ring *ring)
 {
@@ -343,7 +323,8 @@ static void on_scrape(void *arg)
     fg_thread_lock(&watch->thread);
     read_mono_ns = watch->read_mono_ns;
     fg_thread_unlock(&watch->thread);
-    count_members(&view->ring, counts);
+    for (uint32_t i = 0; i < view->ring.n_members; i++)
+        counts[fg_ring_state(&view->ring, i)]++;
     fg_metric_set(watch->metrics, WATCH_REVISION, (int64_t)fg_ring_newest(&view->ring));
     fg_metric_set(watch->metrics, WATCH_ACTIVE, counts[FG_RING_ACTIVE]);
     fg_metric_set(watch->metrics, WATCH_LEAVING, counts[FG_RING_LEAVING]);
@@ -395,7 +376,7 @@ enum fg_code fg_ring_watch_create(const struct fg_ring_watch_config *config,
 
 enum fg_code fg_ring_watch_start(struct fg_ring_watch *watch, struct fg_err *err)
 {
-    return fg_thread_start(&watch->thread, "ring", run, watch, err);
+    return fg_thread_start(&watch->thread, "ring", watch_ring, watch, err);
 }
 
 void fg_ring_watch_stop(struct fg_ring_watch *watch)

@@ -18,19 +18,6 @@ void fg_ring_watch_init_widen(struct fg_ring_watch *watch, uint64_t seed)
                                       });
 }
 
-/* The ring has the factor: callers may ask for the next one. */
-static void end_wish(struct fg_ring_watch *watch)
-{
-    const struct fg_ring_wish *wish = &watch->widen.wish;
-
-    fg_log_info("the ring has a tenant's new shard factor",
-                fg_lb("tenant", fg_bytes(wish->tenant, wish->tenant_len)),
-                fg_lu("shard_factor", wish->shard_factor));
-    fg_thread_lock(&watch->thread);
-    watch->widening = false;
-    fg_thread_unlock(&watch->thread);
-}
-
 static void widen_step(struct fg_ring_watch *watch, struct fg_ring_widen_event *event)
 {
     struct fg_ring_widen_effects effects;
@@ -39,8 +26,17 @@ static void widen_step(struct fg_ring_watch *watch, struct fg_ring_widen_event *
     event->mono_ns = fg_ring_watch_now(watch);
     fg_ring_widen_step(&watch->widen, event, &effects);
     watch->widen_wake_mono_ns = effects.wake_mono_ns;
-    if (watch->widen.idle && !was_idle)
-        end_wish(watch);
+    if (watch->widen.idle && !was_idle) {
+        /* The ring has the factor: callers may ask for the next one. */
+        const struct fg_ring_wish *wish = &watch->widen.wish;
+
+        fg_log_info("the ring has a tenant's new shard factor",
+                    fg_lb("tenant", fg_bytes(wish->tenant, wish->tenant_len)),
+                    fg_lu("shard_factor", wish->shard_factor));
+        fg_thread_lock(&watch->thread);
+        watch->widening = false;
+        fg_thread_unlock(&watch->thread);
+    }
     if (effects.read)
         fg_ring_watch_ask_to_read(watch);
     if (effects.swap) {

@@ -132,14 +132,6 @@ static void forget_demands(struct tenant *tenant, int64_t now_mono_ns)
     tenant->n_demands = kept;
 }
 
-static void forget_counts(struct tenant *tenant, int64_t now_wall_s)
-{
-    if (tenant->span.end_s > now_wall_s)
-        return;
-    tenant->n_counts = 0;
-    tenant->span = (struct fg_quota_span){0, 0};
-}
-
 /* Forgets tenants of which nothing counts any more. */
 static void sweep(struct fg_meeting *meeting, int64_t now_mono_ns, int64_t now_wall_s)
 {
@@ -153,7 +145,10 @@ static void sweep(struct fg_meeting *meeting, int64_t now_mono_ns, int64_t now_w
         struct tenant tenant = meeting->tenants[i];
 
         forget_demands(&tenant, now_mono_ns);
-        forget_counts(&tenant, now_wall_s);
+        if (tenant.span.end_s <= now_wall_s) {
+            tenant.n_counts = 0;
+            tenant.span = (struct fg_quota_span){0, 0};
+        }
         if (tenant.n_demands == 0 && tenant.n_counts == 0) {
             tenant_done(&tenant);
             continue;
@@ -222,7 +217,7 @@ static struct count *count_of(struct tenant *tenant, uint64_t process)
 }
 
 /* Saturates: who says such numbers must not wrap a sum around to nothing. */
-static uint64_t add(uint64_t a, uint64_t b)
+static uint64_t add_clamped(uint64_t a, uint64_t b)
 {
     uint64_t sum;
 
@@ -240,7 +235,7 @@ static void merge_gone(const struct fg_meeting *meeting, struct tenant *tenant)
         if (takes_part(meeting, count.process))
             tenant->counts[kept++] = count;
         else
-            tenant->counts[0].bytes = add(tenant->counts[0].bytes, count.bytes);
+            tenant->counts[0].bytes = add_clamped(tenant->counts[0].bytes, count.bytes);
     }
     tenant->n_counts = kept;
 }
@@ -342,7 +337,7 @@ struct fg_meeting_use fg_meeting_sum(struct fg_meeting *meeting, struct fg_slice
         sum.demand += tenant->demands[i].bytes_per_s;
     sum.span = tenant->span;
     for (uint32_t i = 0; i < tenant->n_counts; i++)
-        sum.bytes = add(sum.bytes, tenant->counts[i].bytes);
+        sum.bytes = add_clamped(sum.bytes, tenant->counts[i].bytes);
     return sum;
 }
 

@@ -103,9 +103,9 @@ static struct fg_bucket_request get_of(const struct fg_usage_documents *document
 }
 
 /* Takes what a request brought, and clears it. */
-static enum fg_code take(struct fg_bucket_request *request, struct fg_slice tenant, int32_t day,
-                         uint64_t version, struct fg_arena *arena,
-                         struct fg_usage_document *ret_document, struct fg_err *err)
+static enum fg_code read_answer(struct fg_bucket_request *request, struct fg_slice tenant,
+                                int32_t day, uint64_t version, struct fg_arena *arena,
+                                struct fg_usage_document *ret_document, struct fg_err *err)
 {
     enum fg_code code = request->code;
 
@@ -129,7 +129,7 @@ enum fg_code fg_usage_documents_read(const struct fg_usage_documents *documents,
     if (name_of(name, tenant, day, version, err) != FG_OK)
         return err->code;
     (void)fg_bucket_call_until(documents->bucket, &request, documents->stop);
-    return take(&request, tenant, day, version, arena, ret_document, err);
+    return read_answer(&request, tenant, day, version, arena, ret_document, err);
 }
 
 /* ---- many of them ---- */
@@ -184,8 +184,8 @@ static enum fg_code take_one(struct read_wave *wave, struct fg_bucket_request *r
 
     slot->reading = NULL;
     wave->bytes -= reading->newest.size_bytes;
-    return take(request, reading->tenant, reading->newest.day, reading->newest.version, arena,
-                &reading->document, err);
+    return read_answer(request, reading->tenant, reading->newest.day, reading->newest.version,
+                       arena, &reading->document, err);
 }
 
 static enum fg_code read_all(struct read_wave *wave, struct fg_usage_reading *readings,
