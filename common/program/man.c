@@ -28,17 +28,6 @@ void fg_man_section(const char *title, const char *text, struct fg_buf *out)
     fg_buf_puts(out, ".fi\n");
 }
 
-static const char *value_name(const struct fg_conf_field *field)
-{
-    static const char *const names[] = {
-        [FG_CONF_BOOL] = "true|false", [FG_CONF_UINT] = "NUMBER",  [FG_CONF_BYTES] = "BYTES",
-        [FG_CONF_NS] = "DURATION",     [FG_CONF_FLOAT] = "NUMBER", [FG_CONF_STRING] = "TEXT",
-        [FG_CONF_SECRET] = "TEXT",     [FG_CONF_ENUM] = "",        [FG_CONF_YAML] = "YAML",
-    };
-
-    return field->type == FG_CONF_ENUM ? field->choices : names[field->type];
-}
-
 static void put_bound(const char *what, const char *bound, struct fg_buf *out)
 {
     if (bound == NULL || bound[0] == '\0')
@@ -56,7 +45,15 @@ static void put_setting(const struct fg_conf_section *section, const struct fg_c
     if (section->name[0] != '\0')
         fg_buf_putc(out, '.');
     fg_man_text(field->key, out);
-    fg_buf_printf(out, " =\\fI%s\\fR\n", value_name(field));
+
+    static const char *const names[] = {
+        [FG_CONF_BOOL] = "true|false", [FG_CONF_UINT] = "NUMBER",  [FG_CONF_BYTES] = "BYTES",
+        [FG_CONF_NS] = "DURATION",     [FG_CONF_FLOAT] = "NUMBER", [FG_CONF_STRING] = "TEXT",
+        [FG_CONF_SECRET] = "TEXT",     [FG_CONF_ENUM] = "",        [FG_CONF_YAML] = "YAML",
+    };
+
+    fg_buf_printf(out, " =\\fI%s\\fR\n",
+                  field->type == FG_CONF_ENUM ? field->choices : names[field->type]);
     fg_man_text(field->doc, out);
     /* An empty default is left out by put_bound(). */
     put_bound("Default", field->def, out);

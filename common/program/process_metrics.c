@@ -61,20 +61,15 @@ static int64_t open_fds(void)
     return count - 3; /* ".", "..", and the folder itself */
 }
 
-static int64_t cpu_ns(void)
-{
-    struct rusage usage;
-
-    fg_assert(getrusage(RUSAGE_SELF, &usage) == 0);
-    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * FG_SECOND_NS +
-           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US;
-}
-
 static void on_scrape(void *arg)
 {
     struct fg_process_metrics *process = arg;
+    struct rusage usage;
 
-    fg_metric_set_fraction(process->metrics, PROCESS_CPU, cpu_ns());
+    fg_assert(getrusage(RUSAGE_SELF, &usage) == 0);
+    fg_metric_set_fraction(process->metrics, PROCESS_CPU,
+                           (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * FG_SECOND_NS +
+                               (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * NS_PER_US);
     fg_metric_set(process->metrics, PROCESS_MEMORY, resident_bytes());
     fg_metric_set(process->metrics, PROCESS_FDS, open_fds());
 }

@@ -391,7 +391,7 @@ static void put_status(void *arg, struct fg_buf *out)
 }
 
 /* The manager's socket is no part of our work: a program that cannot reach it goes on. */
-static void tell(struct fg_program *program, const char *lines)
+static void notify_service_manager(struct fg_program *program, const char *lines)
 {
     struct fg_err err;
 
@@ -712,7 +712,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
      * /healthz and /ready answer while the bucket is awaited. */
     atomic_store(&program->ready, true);
     fg_log_info("ready", fg_ls("program", program->def->name));
-    tell(program, "READY=1");
+    notify_service_manager(program, "READY=1");
     return FG_OK;
 }
 
@@ -780,7 +780,7 @@ static int run(struct fg_program *program)
     }
     signal = program->stop_signal != 0 ? program->stop_signal : fg_stop_wait();
     fg_log_info("stopping", fg_li("signal", signal));
-    tell(program, "STOPPING=1");
+    notify_service_manager(program, "STOPPING=1");
     if (started)
         wind_down(program);
     stop(program);

@@ -12,15 +12,6 @@ enum {
     HEALTH_MAX_BYTES = 4096, /* of a request: the name of a service */
 };
 
-static void respond_text(struct fg_http_request *req, unsigned status, const char *text)
-{
-    struct fg_buf body;
-
-    fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
-    fg_buf_puts(&body, text);
-    fg_http_respond(req, status, "text/plain", &body);
-}
-
 static void get_ready(struct fg_http_request *req, void *arg)
 {
     const struct fg_program_routes *routes = arg;
@@ -50,8 +41,12 @@ static void get_ready(struct fg_http_request *req, void *arg)
 /* The loop answers, so it is alive; liveness must not depend on the bucket or on other services. */
 static void get_healthz(struct fg_http_request *req, void *arg)
 {
+    struct fg_buf body;
+
     (void)arg;
-    respond_text(req, 200, "ok\n");
+    fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
+    fg_buf_puts(&body, "ok\n");
+    fg_http_respond(req, 200, "text/plain", &body);
 }
 
 /* What /ready says, for clients of gRPC. It takes no worker: those may all be busy. */
@@ -185,15 +180,6 @@ static void get_settings(struct fg_http_request *req, void *arg)
     fg_http_respond(req, 200, "application/json", &body);
 }
 
-static void put_methods(struct fg_json_writer *json, unsigned methods)
-{
-    fg_json_begin_array(json, "methods");
-    for (unsigned method = FG_HTTP_GET; method <= FG_HTTP_OPTIONS; method <<= 1)
-        if (methods & method)
-            fg_json_put_cstr(json, NULL, fg_http_method_name((enum fg_http_method)method));
-    fg_json_end(json);
-}
-
 /* "read,rules"; "open" and "known" as of enum fg_scope. */
 static void put_scopes(struct fg_json_writer *json, unsigned scopes)
 {
@@ -225,7 +211,11 @@ static void put_routes(struct fg_json_writer *json, const char *name,
         fg_json_begin_object(json, NULL);
         fg_json_put_cstr(json, "path", routes[i].path);
         fg_json_put_bool(json, "prefix", routes[i].prefix);
-        put_methods(json, routes[i].methods);
+        fg_json_begin_array(json, "methods");
+        for (unsigned method = FG_HTTP_GET; method <= FG_HTTP_OPTIONS; method <<= 1)
+            if (routes[i].methods & method)
+                fg_json_put_cstr(json, NULL, fg_http_method_name((enum fg_http_method)method));
+        fg_json_end(json);
         fg_json_put_cstr(json, "kind", kinds[routes[i].kind]);
         put_scopes(json, routes[i].scopes);
         fg_json_end(json);
@@ -272,8 +262,8 @@ static void get_buildinfo(struct fg_http_request *req, void *arg)
     fg_http_respond(req, 200, "application/json", &body);
 }
 
-static void add(struct fg_program_routes *routes, struct fg_http_server *server,
-                const struct fg_http_route *list, size_t n)
+static void add_routes(struct fg_program_routes *routes, struct fg_http_server *server,
+                       const struct fg_http_route *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct fg_http_route route = list[i];
@@ -330,9 +320,9 @@ void fg_program_routes_add(struct fg_program_routes *routes, struct fg_http_serv
     routes->clients = clients;
     routes->operators = operators;
 
-    add(routes, clients, for_all, FG_COUNT(for_all));
-    add(routes, operators, for_all, FG_COUNT(for_all));
-    add(routes, operators, for_operators, FG_COUNT(for_operators));
+    add_routes(routes, clients, for_all, FG_COUNT(for_all));
+    add_routes(routes, operators, for_all, FG_COUNT(for_all));
+    add_routes(routes, operators, for_operators, FG_COUNT(for_operators));
 }
 
 void fg_program_routes_add_settings(struct fg_program_routes *routes)
@@ -342,5 +332,5 @@ void fg_program_routes_add_settings(struct fg_program_routes *routes)
                                         .kind = FG_HTTP_READS,
                                         .scopes = FG_SCOPE_ADMIN};
 
-    add(routes, routes->clients, &route, 1);
+    add_routes(routes, routes->clients, &route, 1);
 }

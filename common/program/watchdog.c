@@ -54,30 +54,6 @@ static void send_probe(struct fg_watchdog *watchdog, size_t i)
         fg_loop_post(watchdog->config.loops[i], &probe->msg);
 }
 
-/* Looks at the answers to the last probes and sends the next ones. */
-static void look_at_loops(struct fg_watchdog *watchdog)
-{
-    for (size_t i = 0; i < watchdog->config.n_loops; i++) {
-        struct probe *probe = &watchdog->probes[i];
-
-        /* Always waiting: a loop that has answered no probe has not moved. */
-        watchdog->sights[i] =
-            (struct fg_liveness_sight){.ended = atomic_load(&probe->answered), .waits = true};
-        send_probe(watchdog, i);
-    }
-}
-
-static void look_at_lanes(struct fg_watchdog *watchdog)
-{
-    for (unsigned i = 0; i < FG_LANES; i++) {
-        struct fg_lane_state state;
-
-        fg_work_state(watchdog->config.work, (enum fg_lane)i, &state);
-        watchdog->sights[watchdog->config.n_loops + i] =
-            (struct fg_liveness_sight){.ended = state.ended, .waits = state.queued > 0};
-    }
-}
-
 /* Warns once when half of the time is over: short of that workers may just have long jobs. */
 static void report_stuck(struct fg_watchdog *watchdog, size_t part)
 {
@@ -96,8 +72,22 @@ static void put_ping(struct fg_watchdog *watchdog, struct fg_buf *out)
 {
     size_t stuck;
 
-    look_at_loops(watchdog);
-    look_at_lanes(watchdog);
+    /* Reads the answers to the last probes and sends the next ones. */
+    for (size_t i = 0; i < watchdog->config.n_loops; i++) {
+        struct probe *probe = &watchdog->probes[i];
+
+        /* Always waiting: a loop that has answered no probe has not moved. */
+        watchdog->sights[i] =
+            (struct fg_liveness_sight){.ended = atomic_load(&probe->answered), .waits = true};
+        send_probe(watchdog, i);
+    }
+    for (unsigned i = 0; i < FG_LANES; i++) {
+        struct fg_lane_state state;
+
+        fg_work_state(watchdog->config.work, (enum fg_lane)i, &state);
+        watchdog->sights[watchdog->config.n_loops + i] =
+            (struct fg_liveness_sight){.ended = state.ended, .waits = state.queued > 0};
+    }
     stuck = fg_liveness_stuck(watchdog->parts, watchdog->sights, watchdog->n_parts);
     if (stuck < watchdog->n_parts) {
         report_stuck(watchdog, stuck);
@@ -108,16 +98,6 @@ static void put_ping(struct fg_watchdog *watchdog, struct fg_buf *out)
     watchdog->reported = false;
 }
 
-static void ask_status(struct fg_watchdog *watchdog, struct fg_buf *out)
-{
-    fg_assert(pthread_mutex_lock(&watchdog->status_lock) == 0);
-    if (watchdog->hushed)
-        fg_buf_puts(out, "stopping");
-    else
-        watchdog->config.put_status(watchdog->config.arg, out);
-    fg_assert(pthread_mutex_unlock(&watchdog->status_lock) == 0);
-}
-
 /* Appends the status if it is another one than before. */
 static void put_status(struct fg_watchdog *watchdog, struct fg_buf *out)
 {
@@ -125,7 +105,12 @@ static void put_status(struct fg_watchdog *watchdog, struct fg_buf *out)
 
     fg_buf_init(&text, STATUS_MAX_BYTES);
     fg_buf_init(&line, LINE_MAX_BYTES);
-    ask_status(watchdog, &text);
+    fg_assert(pthread_mutex_lock(&watchdog->status_lock) == 0);
+    if (watchdog->hushed)
+        fg_buf_puts(&text, "stopping");
+    else
+        watchdog->config.put_status(watchdog->config.arg, &text);
+    fg_assert(pthread_mutex_unlock(&watchdog->status_lock) == 0);
     fg_notify_put_status(fg_buf_slice(&text), &line);
     if (!fg_slice_eq(fg_buf_slice(&line), fg_buf_slice(&watchdog->told))) {
         fg_buf_put(out, fg_buf_slice(&line));
