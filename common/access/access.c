@@ -202,8 +202,8 @@ static enum fg_code add_bootstrap_token(const struct fg_access *access, struct f
 }
 
 /* Takes a message over. arena: it is in; consumed. */
-static enum fg_code take(struct fg_access *access, struct fg_arena *arena,
-                         Access__Registry *message, struct fg_err *err)
+static enum fg_code adopt_registry(struct fg_access *access, struct fg_arena *arena,
+                                   Access__Registry *message, struct fg_err *err)
 {
     struct fg_access_registry *registry = NULL;
 
@@ -244,7 +244,7 @@ static enum fg_code take_bytes(struct fg_access *access, const struct fg_slice *
         fg_arena_destroy(arena);
         return fg_fail(err, FG_E_LIMIT, "no memory for the registry of access");
     }
-    return take(access, arena, message, err);
+    return adopt_registry(access, arena, message, err);
 }
 
 static void keep_copy(struct fg_access *access, struct fg_slice bytes)
@@ -338,7 +338,7 @@ static void look_answered(struct fg_access *access, const struct fg_slice *bytes
     keep_copy(access, *bytes);
 }
 
-static void look(struct fg_access *access)
+static void read_registry(struct fg_access *access)
 {
     struct fg_bucket_request get = {
         .verb = FG_BUCKET_GET,
@@ -373,7 +373,7 @@ void fg_access_look(struct fg_access *access)
     (void)pthread_mutex_lock(&access->lock);
     number = ++access->n_begun;
     (void)pthread_mutex_unlock(&access->lock);
-    look(access);
+    read_registry(access);
     (void)pthread_mutex_lock(&access->lock);
     access->n_looked = number;
     (void)pthread_cond_broadcast(&access->looked);
@@ -418,12 +418,6 @@ struct attached {
     struct fg_person person;             /* zeroed: a token of ours, or nobody */
     struct fg_access *access;
 };
-
-static bool is_trusted(const struct fg_access *access, const struct fg_http_request *req)
-{
-    return access->mode == FG_ACCESS_HEADER &&
-           (fg_http_has_certificate(req) || fg_networks_have(&access->trusted, fg_http_peer(req)));
-}
 
 /* Refusals may come as fast as requests, so equal ones are summed up. The route stands for the
  * path, since a stranger can think of any number of paths. */
@@ -515,16 +509,6 @@ static bool may_be_new(struct fg_access *access, const struct fg_http_request *r
            stranger_since(access, req, fg_mono_ns(access->config.clock));
 }
 
-/* Has the registry read again, once a second at most, also while the bucket does not answer. */
-static void look_again(struct fg_access *access)
-{
-    int64_t since_ns = fg_mono_ns(access->config.clock) -
-                       atomic_load_explicit(&access->looked_mono_ns, memory_order_relaxed);
-
-    if (since_ns > READ_AGAIN_NS)
-        fg_access_wake(access);
-}
-
 /* Finds out whether an issuer or a session vouches for the caller. false: what the request has is
  * not valid, or cannot be judged now. */
 static bool identify(struct fg_access *access, struct fg_http_request *req, unsigned scopes,
@@ -559,7 +543,9 @@ static bool decide(struct fg_access *access, struct fg_http_request *req, unsign
 {
     struct fg_access_facts facts = {
         .mode = access->mode,
-        .trusted = is_trusted(access, req),
+        .trusted =
+            access->mode == FG_ACCESS_HEADER &&
+            (fg_http_has_certificate(req) || fg_networks_have(&access->trusted, fg_http_peer(req))),
         .authorization = fg_http_header(req, "Authorization"),
         .scopes = scopes,
         .now_ms = now_ms(access),
@@ -580,7 +566,13 @@ static bool decide(struct fg_access *access, struct fg_http_request *req, unsign
         return true;
     }
     if (err->code == FG_E_NO_TENANT && may_be_new(access, req, attached->registry, id)) {
-        look_again(access);
+        /* Has the registry read again, once a second at most, also while the bucket does not
+         * answer. */
+        int64_t since_ns = fg_mono_ns(access->config.clock) -
+                           atomic_load_explicit(&access->looked_mono_ns, memory_order_relaxed);
+
+        if (since_ns > READ_AGAIN_NS)
+            fg_access_wake(access);
         fg_metric_add(access->metrics, ACCESS_NOT_LOADED, 1);
         (void)fg_fail(err, FG_E_UNAVAILABLE,
                       "the token may be new: the registry is read again, try again");

@@ -104,18 +104,6 @@ enum fg_code fg_admin_swap(struct fg_admin_call *call, fg_access_edit edit, void
 
 /* ---- who asks ---- */
 
-/* What the page has to know of a session. */
-static void put_session(struct fg_json_writer *json, const struct fg_session *session)
-{
-    if (session == NULL)
-        return;
-    fg_json_put_text(json, "name", session->name);
-    fg_json_put_i64(json, "expiresMs", (session->issued_s + FG_SESSION_MAX_S) * 1000);
-    fg_buf_putc(fg_json_value(json, "csrf"), '"');
-    fg_buf_hex(json->out, session->csrf, sizeof session->csrf);
-    fg_buf_putc(json->out, '"');
-}
-
 static enum fg_code whoami(struct fg_admin_call *call, struct fg_err *err)
 {
     static const char *const modes[] = {"auto", "none", "header", "token"};
@@ -146,7 +134,16 @@ static enum fg_code whoami(struct fg_admin_call *call, struct fg_err *err)
                                                                 : FG_SCOPES_ALL);
     if (grant->kind == FG_GRANT_TOKEN)
         fg_json_put_i64(&json, "expiresMs", grant->token->expires_ms);
-    put_session(&json, fg_access_session(call->req));
+
+    const struct fg_session *session = fg_access_session(call->req);
+
+    if (session != NULL) {
+        fg_json_put_text(&json, "name", session->name);
+        fg_json_put_i64(&json, "expiresMs", (session->issued_s + FG_SESSION_MAX_S) * 1000);
+        fg_buf_putc(fg_json_value(&json, "csrf"), '"');
+        fg_buf_hex(json.out, session->csrf, sizeof session->csrf);
+        fg_buf_putc(json.out, '"');
+    }
     fg_json_end(&json);
     return FG_OK;
 }
@@ -219,11 +216,6 @@ static fg_admin_action find_action(struct fg_admin_call *call)
     return NULL;
 }
 
-static bool is_change(const struct fg_admin_call *call)
-{
-    return !(fg_http_method(call->req) & (FG_HTTP_GET | FG_HTTP_HEAD));
-}
-
 /* A change is not made unless the audit has it. */
 static enum fg_code act_on_record(struct fg_admin_call *call, fg_admin_action act,
                                   struct fg_err *err)
@@ -252,7 +244,9 @@ static enum fg_code run(struct fg_job *job, struct fg_err *err)
         return fg_fail(err, FG_E_NOT_FOUND, "there is nothing like that");
     if (call->registry == NULL)
         return fg_fail(err, FG_E_UNAVAILABLE, "the registry of access was not read yet");
-    if ((is_change(call) ? act_on_record(call, act, err) : act(call, err)) != FG_OK)
+    if ((fg_http_method(call->req) & (FG_HTTP_GET | FG_HTTP_HEAD)
+             ? act(call, err)
+             : act_on_record(call, act, err)) != FG_OK)
         return err->code;
     fg_buf_putc(&call->body, '\n');
     return call->body.full ? fg_fail(err, FG_E_TOO_LARGE, "the answer is too large") : FG_OK;

@@ -177,17 +177,6 @@ void fg_audit_note(struct fg_audit *audit, const struct fg_audit_event *event)
 
 /* ---- equal events ---- */
 
-static uint64_t key_of(const struct fg_audit_event *event)
-{
-    const struct fg_slice texts[] = {event->who,   event->token,  event->session, event->tenant,
-                                     event->route, event->source, event->method};
-    uint64_t key = fg_mix64((uint64_t)event->kind << 32 | event->status);
-
-    for (size_t i = 0; i < FG_COUNT(texts); i++)
-        key = fg_mix64(key ^ fg_hash64_table(texts[i]));
-    return key;
-}
-
 static struct fg_slice keep(char out[TEXT_BYTES], struct fg_slice text)
 {
     (void)snprintf(out, TEXT_BYTES, "%.*s", FG_S(text));
@@ -215,8 +204,12 @@ static void begin_tally(struct tally *tally, uint64_t key, const struct fg_audit
 static struct tally *tally_of(struct tallies *tallies, const struct fg_audit_event *event,
                               int64_t now_mono_ns, bool *ret_first)
 {
-    uint64_t key = key_of(event);
+    const struct fg_slice texts[] = {event->who,   event->token,  event->session, event->tenant,
+                                     event->route, event->source, event->method};
+    uint64_t key = fg_mix64((uint64_t)event->kind << 32 | event->status);
 
+    for (size_t i = 0; i < FG_COUNT(texts); i++)
+        key = fg_mix64(key ^ fg_hash64_table(texts[i]));
     if (tallies->all == NULL)
         tallies->all = fg_calloc(TALLIES_MAX, sizeof *tallies->all);
     *ret_first = false;
@@ -430,8 +423,8 @@ static enum fg_code compare_stored(struct fg_audit *audit, const char *name, str
     return err->code;
 }
 
-static enum fg_code put(struct fg_audit *audit, const char *name, struct fg_slice lines,
-                        struct fg_err *err)
+static enum fg_code put_object(struct fg_audit *audit, const char *name, struct fg_slice lines,
+                               struct fg_err *err)
 {
     int64_t deadline_ns =
         fg_mono_ns(fg_clock_real()) + (audit->ending ? LAST_TIMEOUT_NS : PUT_TIMEOUT_NS);
@@ -468,7 +461,7 @@ static enum fg_code store(struct fg_audit *audit, struct object *object, struct 
                                    err);
     }
     if (code == FG_OK)
-        code = put(audit, name, fg_buf_slice(&object->lines), err);
+        code = put_object(audit, name, fg_buf_slice(&object->lines), err);
     if (code == FG_OK && audit->spool != NULL)
         code = fg_audit_spool_remove(audit->spool, &object->last, object->number, err);
     if (audit->spool != NULL)
@@ -543,19 +536,6 @@ static uint64_t append_lost(struct fg_audit *audit, struct fg_audit_writer *writ
     return event.count;
 }
 
-/* The chain says how many are missing. */
-static void told_lost(struct fg_audit *audit, uint64_t n)
-{
-    bool all;
-
-    (void)pthread_mutex_lock(&audit->lock);
-    audit->lost -= n;
-    all = audit->lost == 0;
-    (void)pthread_mutex_unlock(&audit->lock);
-    if (all)
-        fg_condition_clear(audit->lost_some);
-}
-
 static uint64_t append_taken(const struct fg_audit *audit, struct fg_audit_writer *writer,
                              struct fg_buf *out)
 {
@@ -570,14 +550,6 @@ static uint64_t append_taken(const struct fg_audit *audit, struct fg_audit_write
     }
     fg_assert(!cur.bad);
     return n;
-}
-
-static bool has_room(const struct fg_audit *audit)
-{
-    size_t open = audit->open == NULL ? 0 : audit->open->bytes;
-
-    return audit->waiting_bytes + open <
-           (audit->spool != NULL ? (size_t)FOLDER_MAX_BYTES : (size_t)MEMORY_MAX_BYTES);
 }
 
 /* Writes lines to the folder, or to memory. */
@@ -609,15 +581,27 @@ static enum fg_code chain(struct fg_audit *audit, struct fg_err *err)
 
     if (audit->taken.len == 0)
         return FG_OK;
-    if (!has_room(audit))
+
+    size_t open = audit->open == NULL ? 0 : audit->open->bytes;
+
+    if (audit->waiting_bytes + open >=
+        (audit->spool != NULL ? (size_t)FOLDER_MAX_BYTES : (size_t)MEMORY_MAX_BYTES))
         return fg_fail(err, FG_E_LIMIT, "too many records of the audit wait for the bucket");
     fg_buf_init(&lines, FG_AUDIT_OBJECT_MAX_BYTES - OBJECT_SOFT_BYTES);
     lost = append_lost(audit, &writer, &lines);
     n = append_taken(audit, &writer, &lines);
     fg_assert(!lines.full); /* four times the queue */
     if (keep_lines(audit, &writer, fg_buf_slice(&lines), err) == FG_OK) {
+        bool all;
+
         audit->writer = writer;
-        told_lost(audit, lost);
+        /* The chain says now how many records were lost; callers may have lost more since. */
+        (void)pthread_mutex_lock(&audit->lock);
+        audit->lost -= lost;
+        all = audit->lost == 0;
+        (void)pthread_mutex_unlock(&audit->lock);
+        if (all)
+            fg_condition_clear(audit->lost_some);
         fg_buf_clear(&audit->taken);
         fg_metric_add(audit->metrics, AUDIT_RECORDS, n);
         if (audit->spool != NULL)
@@ -626,24 +610,6 @@ static enum fg_code chain(struct fg_audit *audit, struct fg_err *err)
     }
     fg_buf_done(&lines);
     return err->code;
-}
-
-static void close_object(struct fg_audit *audit)
-{
-    push_waiting(audit, audit->open);
-    audit->open = NULL;
-    fg_audit_next_object(&audit->writer);
-}
-
-/* Everything that was noted waits behind what could not be chained. */
-static uint64_t all_noted(struct fg_audit *audit)
-{
-    uint64_t noted;
-
-    (void)pthread_mutex_lock(&audit->lock);
-    noted = audit->noted;
-    (void)pthread_mutex_unlock(&audit->lock);
-    return noted;
 }
 
 void fg_audit_turn(struct fg_audit *audit)
@@ -660,12 +626,22 @@ void fg_audit_turn(struct fg_audit *audit)
         chained = chain(audit, &err) == FG_OK;
     }
     urgent = urgent && audit->spool == NULL;
-    if (!chained)
-        tell_failure(audit, all_noted(audit), &err);
+    if (!chained) {
+        /* Everything that was noted waits behind what could not be chained. */
+        uint64_t noted;
+
+        (void)pthread_mutex_lock(&audit->lock);
+        noted = audit->noted;
+        (void)pthread_mutex_unlock(&audit->lock);
+        tell_failure(audit, noted, &err);
+    }
     if (audit->open != NULL &&
         (urgent || audit->ending || audit->open->bytes >= OBJECT_SOFT_BYTES ||
-         mono_ns(audit) - audit->open_mono_ns >= audit->config.settings->flush_ns))
-        close_object(audit);
+         mono_ns(audit) - audit->open_mono_ns >= audit->config.settings->flush_ns)) {
+        push_waiting(audit, audit->open);
+        audit->open = NULL;
+        fg_audit_next_object(&audit->writer);
+    }
     if (store_waiting(audit, urgent || audit->ending) && chained)
         tell_success(audit);
     fg_metric_set(audit->metrics, AUDIT_WAITING,

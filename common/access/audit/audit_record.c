@@ -382,15 +382,6 @@ struct fg_audit_writer fg_audit_writer(const char *program, uint64_t random, con
     return writer;
 }
 
-static void begin_line(struct fg_json_writer *json, const struct fg_audit_writer *writer,
-                       int64_t ms)
-{
-    fg_json_begin_object(json, NULL);
-    fg_json_put_u64(json, "seq", writer->next_seq);
-    put_hash(json, "prev", writer->head.hash);
-    fg_json_put_i64(json, "ms", ms);
-}
-
 static void end_line(struct fg_audit_writer *writer, size_t start, struct fg_buf *out)
 {
     hash_of(fg_slice_sub(fg_buf_slice(out), start, SIZE_MAX), writer->head.hash);
@@ -404,7 +395,10 @@ static void begin_object(struct fg_audit_writer *writer, int64_t ms, struct fg_b
     size_t start = out->len;
 
     writer->head.object_ms = ms;
-    begin_line(&json, writer, ms);
+    fg_json_begin_object(&json, NULL);
+    fg_json_put_u64(&json, "seq", writer->next_seq);
+    put_hash(&json, "prev", writer->head.hash);
+    fg_json_put_i64(&json, "ms", ms);
     fg_json_put_cstr(&json, "kind", kinds[FG_AUDIT_OBJECT]);
     fg_json_put_cstr(&json, "chain", writer->head.chain);
     fg_json_put_u64(&json, "object", writer->object);

@@ -258,7 +258,7 @@ static enum fg_code deliver(struct audit_search *search, struct fg_audit_found *
 }
 
 /* Reads objects until there are enough records. */
-static enum fg_code look(struct audit_search *search)
+static enum fg_code read_objects(struct audit_search *search)
 {
     const struct fg_audit_wanted *wanted = search->wanted;
 
@@ -300,7 +300,7 @@ enum fg_code fg_audit_search(struct fg_bucket *bucket, const struct fg_audit_wan
     search.line_arena = fg_arena_create(LINE_ARENA_BYTES);
     search.kept = fg_arena_create(fg_arena_limit_bytes(arena));
     search.spare = fg_arena_create(fg_arena_limit_bytes(arena));
-    code = look(&search);
+    code = read_objects(&search);
     if (code == FG_OK)
         code = deliver(&search, ret_found);
     fg_arena_destroy(search.spare);

@@ -185,19 +185,17 @@ enum fg_code fg_access_decide(const struct fg_access_facts *facts,
 
 /* ---- about whom ---- */
 
-/* A tenant that a role names without a '*'. */
-static struct fg_slice only_tenant_of_role(const struct fg_access_identity *identity)
-{
-    if (identity->n_roles != 1 || fg_slice_ends(identity->roles[0].tenants, "*"))
-        return fg_bytes(NULL, 0);
-    return identity->roles[0].tenants;
-}
-
 /* Returns the tenant that is meant without a header; ptr NULL: there is none. */
 static struct fg_slice only_tenant(const struct fg_grant *grant)
 {
-    if (grant->kind == FG_GRANT_IDENTITY)
-        return only_tenant_of_role(&grant->identity);
+    if (grant->kind == FG_GRANT_IDENTITY) {
+        /* Only a tenant that a role names without a '*'. */
+        const struct fg_access_identity *identity = &grant->identity;
+
+        if (identity->n_roles != 1 || fg_slice_ends(identity->roles[0].tenants, "*"))
+            return fg_bytes(NULL, 0);
+        return identity->roles[0].tenants;
+    }
     if (grant->kind != FG_GRANT_TOKEN)
         return fg_bytes(NULL, 0);
     /* Each series has its own tenant, and what is not said by labels counts for this one. */

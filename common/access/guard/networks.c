@@ -20,14 +20,6 @@ static bool read_address(struct fg_slice text, uint8_t out[16], bool *ret_v4)
     return *ret_v4 || inet_pton(AF_INET6, copy, out) == 1;
 }
 
-static bool has_host_bits(const struct fg_network *network)
-{
-    for (unsigned bit = network->bits; bit < V6_BITS; bit++)
-        if (network->address[bit / 8] & (0x80U >> bit % 8))
-            return true;
-    return false;
-}
-
 static bool read_network(struct fg_slice text, struct fg_network *network)
 {
     size_t slash = fg_slice_find(text, '/');
@@ -61,8 +53,10 @@ enum fg_code fg_networks_read(struct fg_slice text, struct fg_networks *ret_netw
         if (!read_network(item, network))
             return fg_fail(err, FG_E_INVALID, "\"%.*s\" is not a network like 10.0.0.0/8",
                            FG_S(fg_slice_sub(item, 0, 100)));
-        if (has_host_bits(network))
-            return fg_fail(err, FG_E_INVALID, "\"%.*s\" has bits behind its prefix", FG_S(item));
+        for (unsigned bit = network->bits; bit < V6_BITS; bit++)
+            if (network->address[bit / 8] & (0x80U >> bit % 8))
+                return fg_fail(err, FG_E_INVALID, "\"%.*s\" has bits behind its prefix",
+                               FG_S(item));
         ret_networks->n++;
         text = fg_slice_sub(text, comma + 1, SIZE_MAX);
     }

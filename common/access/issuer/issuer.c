@@ -86,7 +86,7 @@ struct fg_issuers {
 
 /* ---- fetching; on the loop ---- */
 
-static void begin(struct issuer *issuer);
+static void begin_fetch(struct issuer *issuer);
 
 static void on_timer(uv_timer_t *timer)
 {
@@ -103,7 +103,7 @@ static void on_timer(uv_timer_t *timer)
             fg_issuer_core_begin(&issuer->core, now_ns);
         (void)pthread_mutex_unlock(&issuer->lock);
         if (due_ns <= now_ns)
-            begin(issuer);
+            begin_fetch(issuer);
         else
             next_ns = FG_MIN(next_ns, due_ns);
     }
@@ -138,18 +138,9 @@ static bool has_kid(const struct fg_jwks *keys, struct fg_slice kid)
     return false;
 }
 
-/* Under the lock. */
-static void note_withdrawn(struct issuer *issuer, const struct fg_jwks *old,
-                           const struct fg_jwks *keys)
-{
-    for (unsigned i = 0; i < fg_jwks_count(old); i++)
-        if (!has_kid(keys, fg_jwks_at(old, i)->kid))
-            fg_issuer_core_withdraw(&issuer->core, fg_hash64_table(fg_jwks_at(old, i)->kid));
-}
-
 /* A fetch ends; keys NULL: it failed. */
-static void end(struct issuer *issuer, struct fg_jwks *keys, uint64_t keys_hash,
-                const struct fg_err *err)
+static void end_fetch(struct issuer *issuer, struct fg_jwks *keys, uint64_t keys_hash,
+                      const struct fg_err *err)
 {
     struct fg_issuers *issuers = issuer->issuers;
     struct fg_jwks *old = NULL;
@@ -159,8 +150,9 @@ static void end(struct issuer *issuer, struct fg_jwks *keys, uint64_t keys_hash,
     fg_issuer_core_end(&issuer->core, keys != NULL, now_ns);
     if (keys != NULL) {
         old = issuer->keys;
-        if (old != NULL)
-            note_withdrawn(issuer, old, keys);
+        for (unsigned i = 0; old != NULL && i < fg_jwks_count(old); i++)
+            if (!has_kid(keys, fg_jwks_at(old, i)->kid))
+                fg_issuer_core_withdraw(&issuer->core, fg_hash64_table(fg_jwks_at(old, i)->kid));
         issuer->keys = keys;
         atomic_store(&issuer->keys_hash, keys_hash);
     }
@@ -225,20 +217,7 @@ static void on_keys(struct fg_client_request *request)
         fg_jwks_skipped(keys) > 0)
         fg_log_debug("keys of an issuer are not usable", fg_ls("issuer", issuer->name),
                      fg_lu("skipped", fg_jwks_skipped(keys)));
-    end(issuer, keys, fg_hash64(fg_buf_slice(&request->answer)), &err);
-}
-
-/* Takes over the document that was read. */
-static void publish(struct issuer *issuer)
-{
-    struct fg_arena *old;
-
-    (void)pthread_mutex_lock(&issuer->lock);
-    old = issuer->discovery_arena;
-    issuer->discovery_arena = issuer->arena;
-    issuer->discovery = issuer->found;
-    (void)pthread_mutex_unlock(&issuer->lock);
-    issuer->arena = old != NULL ? old : fg_arena_create(FG_DISCOVERY_ARENA_BYTES);
+    end_fetch(issuer, keys, fg_hash64(fg_buf_slice(&request->answer)), &err);
 }
 
 static char *concat(const char *a, const char *b)
@@ -260,15 +239,24 @@ static void on_discovery(struct fg_client_request *request)
     if (check_answer(request, &err) != FG_OK ||
         fg_discovery_parse(fg_buf_slice(&request->answer), issuer->name, issuer->arena,
                            &issuer->found, &err) != FG_OK) {
-        end(issuer, NULL, 0, &err);
+        end_fetch(issuer, NULL, 0, &err);
         return;
     }
     url = issuer->keys_url[0] != '\0' ? issuer->keys_url : issuer->found.keys;
     fetch(issuer, fg_strdup(url), FG_JWKS_MAX_BYTES, on_keys);
-    publish(issuer);
+
+    /* Takes over the document that was read. */
+    struct fg_arena *old;
+
+    (void)pthread_mutex_lock(&issuer->lock);
+    old = issuer->discovery_arena;
+    issuer->discovery_arena = issuer->arena;
+    issuer->discovery = issuer->found;
+    (void)pthread_mutex_unlock(&issuer->lock);
+    issuer->arena = old != NULL ? old : fg_arena_create(FG_DISCOVERY_ARENA_BYTES);
 }
 
-static void begin(struct issuer *issuer)
+static void begin_fetch(struct issuer *issuer)
 {
     size_t len = strlen(issuer->name);
     bool slash = len > 0 && issuer->name[len - 1] == '/';
@@ -541,8 +529,8 @@ const struct fg_client_tls *fg_issuers_tls(struct fg_issuers *issuers, const cha
 
 /* ---- beginning and end ---- */
 
-static enum fg_code check(const struct fg_issuers *issuers, const struct fg_issuer_config *config,
-                          struct fg_err *err)
+static enum fg_code check_config(const struct fg_issuers *issuers,
+                                 const struct fg_issuer_config *config, struct fg_err *err)
 {
     const char *fault = fg_access_url_fault(fg_cstr(config->issuer));
 
@@ -564,7 +552,7 @@ static enum fg_code check(const struct fg_issuers *issuers, const struct fg_issu
     return FG_OK;
 }
 
-static void add(struct fg_issuers *issuers, const struct fg_issuer_config *config)
+static void add_issuer(struct fg_issuers *issuers, const struct fg_issuer_config *config)
 {
     struct issuer *issuer = &issuers->list[issuers->n++];
     int64_t now_ns = fg_mono_ns(issuers->clock);
@@ -610,9 +598,9 @@ enum fg_code fg_issuers_create(const struct fg_issuers_config *config,
     if (config->n > FG_ISSUERS_MAX)
         return fg_fail(err, FG_E_INVALID, "more than %d issuers", FG_ISSUERS_MAX);
     for (size_t i = 0; i < config->n; i++) {
-        if (check(issuers, &config->list[i], err) != FG_OK)
+        if (check_config(issuers, &config->list[i], err) != FG_OK)
             return err->code;
-        add(issuers, &config->list[i]);
+        add_issuer(issuers, &config->list[i]);
     }
     *ret_issuers = fg_take(issuers);
     return FG_OK;

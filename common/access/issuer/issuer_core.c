@@ -24,11 +24,6 @@ void fg_issuer_core_begin(struct fg_issuer_core *core, int64_t now_mono_ns)
     core->begun_mono_ns = now_mono_ns;
 }
 
-static int64_t retry_ns(unsigned failures)
-{
-    return failures > 4 ? RETRY_MAX_NS : FG_MIN(RETRY_MIN_NS << (failures - 1), RETRY_MAX_NS);
-}
-
 void fg_issuer_core_end(struct fg_issuer_core *core, bool succeeded, int64_t now_mono_ns)
 {
     fg_assert(core->fetching);
@@ -40,7 +35,10 @@ void fg_issuer_core_end(struct fg_issuer_core *core, bool succeeded, int64_t now
         core->due_mono_ns = now_mono_ns + KEEP_NS;
     } else {
         core->failures++;
-        core->due_mono_ns = now_mono_ns + retry_ns(core->failures);
+        core->due_mono_ns =
+            now_mono_ns + (core->failures > 4
+                               ? RETRY_MAX_NS
+                               : FG_MIN(RETRY_MIN_NS << (core->failures - 1), RETRY_MAX_NS));
     }
 }
 

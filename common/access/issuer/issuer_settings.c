@@ -17,25 +17,6 @@ struct reader {
     void *arg;
 };
 
-static size_t find_field(const struct reader *reader, struct fg_slice name)
-{
-    size_t i = 0;
-
-    while (i < reader->n_fields && !fg_slice_is(name, reader->fields[i]))
-        i++;
-    return i;
-}
-
-static enum fg_code unknown_field(struct reader *reader, struct fg_slice name)
-{
-    const char *nearest = fg_nearest(name, reader->fields, reader->n_fields);
-
-    return fg_yaml_refuse(&reader->yaml, "unknown key \"%.*s\"%s%s%s",
-                          FG_S(fg_slice_sub(name, 0, 64)),
-                          nearest == NULL ? "" : "; did you mean \"",
-                          nearest == NULL ? "" : nearest, nearest == NULL ? "" : "\"?");
-}
-
 /* A key, which is the current event, and its value. */
 static enum fg_code read_member(struct reader *reader)
 {
@@ -45,9 +26,17 @@ static enum fg_code read_member(struct reader *reader)
     if (reader->yaml.event.type != YAML_SCALAR_EVENT)
         return fg_yaml_refuse(&reader->yaml, "expected a key");
     text = fg_yaml_scalar(&reader->yaml);
-    field = find_field(reader, text);
-    if (field == reader->n_fields)
-        return unknown_field(reader, text);
+    field = 0;
+    while (field < reader->n_fields && !fg_slice_is(text, reader->fields[field]))
+        field++;
+    if (field == reader->n_fields) {
+        const char *nearest = fg_nearest(text, reader->fields, reader->n_fields);
+
+        return fg_yaml_refuse(&reader->yaml, "unknown key \"%.*s\"%s%s%s",
+                              FG_S(fg_slice_sub(text, 0, 64)),
+                              nearest == NULL ? "" : "; did you mean \"",
+                              nearest == NULL ? "" : nearest, nearest == NULL ? "" : "\"?");
+    }
     if (reader->values[field][0] != '\0')
         return fg_yaml_refuse(&reader->yaml, "%s is set a second time", reader->fields[field]);
     if (fg_yaml_next(&reader->yaml) != FG_OK)

@@ -108,21 +108,16 @@ enum fg_code fg_claims_check(struct fg_slice text, struct fg_arena *arena, struc
 
 /* ---- members ---- */
 
-static bool is_name(const struct fg_json *json, struct fg_slice name, struct fg_arena *arena)
-{
-    struct fg_arena_mark mark = fg_arena_mark(arena);
-    bool is = fg_slice_eq(fg_json_text(json, arena), name);
-
-    fg_arena_release(arena, mark);
-    return is;
-}
-
 /* Finds a member of the object that the reader has just entered, and reads the first token of its
  * value. FG_JSON_END: there is none. */
 static enum fg_json_token find(struct fg_json *json, struct fg_slice name, struct fg_arena *arena)
 {
     while (fg_json_next(json) == FG_JSON_KEY) {
-        bool found = is_name(json, name, arena);
+        struct fg_arena_mark mark = fg_arena_mark(arena);
+        bool found = fg_slice_eq(fg_json_text(json, arena), name);
+
+        fg_arena_release(arena, mark);
+
         enum fg_json_token token = fg_json_next(json);
 
         if (found)

@@ -108,26 +108,20 @@ static bool needs_secret_in_body(const struct document *document)
     return post;
 }
 
-static enum fg_code check_issuer(const struct document *document, const char *issuer)
-{
-    struct fg_slice named;
-
-    if (fg_claim_text(document->text, "issuer", document->arena, &named) != FG_CLAIM_FOUND)
-        return fg_fail(document->err, FG_E_DECODE, "the document names no issuer");
-    if (!fg_slice_is(named, issuer))
-        return fg_fail(document->err, FG_E_DECODE, "the document is of the issuer \"%.*s\"",
-                       FG_S(fg_slice_sub(named, 0, 200)));
-    return FG_OK;
-}
-
 enum fg_code fg_discovery_parse(struct fg_slice text, const char *issuer, struct fg_arena *arena,
                                 struct fg_discovery *ret_discovery, struct fg_err *err)
 {
     struct document document = {text, arena, err};
     struct fg_discovery discovery;
+    struct fg_slice named;
 
-    if (fg_claims_check(text, arena, err) != FG_OK || check_issuer(&document, issuer) != FG_OK)
+    if (fg_claims_check(text, arena, err) != FG_OK)
         return err->code;
+    if (fg_claim_text(document.text, "issuer", document.arena, &named) != FG_CLAIM_FOUND)
+        return fg_fail(document.err, FG_E_DECODE, "the document names no issuer");
+    if (!fg_slice_is(named, issuer))
+        return fg_fail(document.err, FG_E_DECODE, "the document is of the issuer \"%.*s\"",
+                       FG_S(fg_slice_sub(named, 0, 200)));
     err->code = FG_OK;
     discovery = (struct fg_discovery){
         .keys = take_url(&document, "jwks_uri"),

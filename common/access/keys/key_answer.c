@@ -64,16 +64,6 @@ static const struct {
     {"UnrecognizedClientException", FG_KEY_FAULT_CREDENTIALS},
 };
 
-static enum fg_key_fault kms_fault(unsigned status, struct fg_slice type)
-{
-    for (size_t i = 0; i < FG_COUNT(kms_faults); i++)
-        if (fg_slice_is(type, kms_faults[i].type))
-            return kms_faults[i].fault;
-    if (status == 401 || status == 403)
-        return FG_KEY_FAULT_CREDENTIALS;
-    return status == 429 || status >= 500 ? FG_KEY_FAULT_AWAY : FG_KEY_FAULT_REFUSED;
-}
-
 /* {"__type": "com.amazonaws.kms#DisabledException", "message": "..."}; the namespace is optional,
  * some errors write "Message", and compatible servers answer some in XML. */
 enum fg_key_fault fg_key_answer_kms_fault(unsigned status, struct fg_slice document,
@@ -97,5 +87,10 @@ enum fg_key_fault fg_key_answer_kms_fault(unsigned status, struct fg_slice docum
     why = fg_arena_printf(arena, "%.*s%s%.*s", FG_S(type), message.len == 0 ? "" : ": ",
                           FG_S(message));
     *ret_why = fg_cstr(why == NULL ? "" : why);
-    return kms_fault(status, type);
+    for (size_t i = 0; i < FG_COUNT(kms_faults); i++)
+        if (fg_slice_is(type, kms_faults[i].type))
+            return kms_faults[i].fault;
+    if (status == 401 || status == 403)
+        return FG_KEY_FAULT_CREDENTIALS;
+    return status == 429 || status >= 500 ? FG_KEY_FAULT_AWAY : FG_KEY_FAULT_REFUSED;
 }

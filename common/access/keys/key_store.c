@@ -115,16 +115,6 @@ static struct fg_access_registry *known(struct fg_key_store *store)
     return registry;
 }
 
-/* Overwrites the versions that are shredded. Those that were made since stay: what wraps them may
- * be away. */
-static void drop_shredded(struct fg_key_store *store, const Access__Registry *message)
-{
-    for (size_t i = 0; i < message->n_keys; i++)
-        if (message->keys[i]->shredded_ms != 0)
-            fg_key_ring_drop(store->ring, fg_cstr(message->keys[i]->tenant),
-                             message->keys[i]->version);
-}
-
 void fg_key_store_see(struct fg_key_store *store, struct fg_access_registry *registry)
 {
     struct fg_access_registry *old;
@@ -141,7 +131,15 @@ void fg_key_store_see(struct fg_key_store *store, struct fg_access_registry *reg
     if (!newer)
         return;
     fg_access_registry_unref(old);
-    drop_shredded(store, registry->message);
+
+    /* Overwrites the versions that are shredded. Those that were made since stay: what wraps them
+     * may be away. */
+    const Access__Registry *message = registry->message;
+
+    for (size_t i = 0; i < message->n_keys; i++)
+        if (message->keys[i]->shredded_ms != 0)
+            fg_key_ring_drop(store->ring, fg_cstr(message->keys[i]->tenant),
+                             message->keys[i]->version);
 }
 
 /* Reads the registry, unless it was read a moment ago. `fetching` is held. */
@@ -181,15 +179,6 @@ static enum fg_code say_shredded(const Access__TenantKey *key, enum fg_code code
                    key->tenant, date, key->shredded_by);
 }
 
-static void warn_if_unlocked(struct fg_key_store *store)
-{
-    if (store->warned || fg_key_ring_is_locked(store->ring))
-        return;
-    store->warned = true;
-    fg_log_warn("keys of tenants may be swapped out: the process may lock too little memory",
-                fg_ls("cure", "ulimit -l, LimitMEMLOCK of systemd, or no swap"));
-}
-
 /* Unwraps a key and puts it into the ring. `fetching` is held. */
 static enum fg_code unwrap(struct fg_key_store *store, const Access__TenantKey *key,
                            struct fg_seal_key *ret_key, struct fg_err *err)
@@ -206,7 +195,12 @@ static enum fg_code unwrap(struct fg_key_store *store, const Access__TenantKey *
             return fg_wrap(err, "key %u of tenant %s", key->version, key->tenant);
         fg_key_ring_add(store->ring, tenant, key->version, ret_key);
         count(store, KEYS_UNWRAPPED);
-        warn_if_unlocked(store);
+        if (!store->warned && !fg_key_ring_is_locked(store->ring)) {
+            store->warned = true;
+            fg_log_warn(
+                "keys of tenants may be swapped out: the process may lock too little memory",
+                fg_ls("cure", "ulimit -l, LimitMEMLOCK of systemd, or no swap"));
+        }
         return FG_OK;
     }
     return fg_fail(err, FG_E_UNIMPLEMENTED,
@@ -227,8 +221,8 @@ static void drop_if_shredded(struct fg_key_store *store, struct fg_slice tenant,
 }
 
 /* Looks for the key in the known registry. FG_E_NOT_FOUND: it does not have it. */
-static enum fg_code look(struct fg_key_store *store, struct fg_slice tenant, uint32_t number,
-                         struct fg_seal_key *ret_key, struct fg_err *err)
+static enum fg_code find_known(struct fg_key_store *store, struct fg_slice tenant, uint32_t number,
+                               struct fg_seal_key *ret_key, struct fg_err *err)
 {
     struct fg_access_registry *registry = known(store);
     const Access__TenantKey *key =
@@ -264,11 +258,11 @@ static enum fg_code find(void *arg, struct fg_slice tenant, uint32_t number,
     if (fg_key_ring_find(store->ring, tenant, number, ret_key))
         code = FG_OK;
     else
-        code = look(store, tenant, number, ret_key, err);
+        code = find_known(store, tenant, number, ret_key, err);
     if (code == FG_E_NOT_FOUND) {
         code = read_again(store, false, err);
         if (code == FG_OK)
-            code = look(store, tenant, number, ret_key, err);
+            code = find_known(store, tenant, number, ret_key, err);
         /* The bytes are whole; without the key nobody can say more about them. */
         if (code == FG_E_NOT_FOUND)
             code = err->code = FG_E_UNIMPLEMENTED;

@@ -310,17 +310,6 @@ static void on_exchanged(struct fg_client_request *request)
     go_home(fg_container(request, struct exchange, request));
 }
 
-static void add_exchange(struct exchange *exchange)
-{
-    struct fg_oidc *oidc = exchange->oidc;
-
-    exchange->next = oidc->exchanges;
-    if (exchange->next != NULL)
-        exchange->next->before = exchange;
-    oidc->exchanges = exchange;
-    oidc->n_exchanges++;
-}
-
 /* On the issuers' loop. */
 static void on_exchange(struct fg_msg *msg)
 {
@@ -328,7 +317,11 @@ static void on_exchange(struct fg_msg *msg)
     struct fg_oidc *oidc = exchange->oidc;
     size_t n = 0;
 
-    add_exchange(exchange);
+    exchange->next = oidc->exchanges;
+    if (exchange->next != NULL)
+        exchange->next->before = exchange;
+    oidc->exchanges = exchange;
+    oidc->n_exchanges++;
     exchange->headers[n++] = "Accept: application/json";
     exchange->headers[n++] = "Content-Type: application/x-www-form-urlencoded";
     if (exchange->authorization.len > 0)
@@ -653,7 +646,7 @@ void fg_oidc_routes(struct fg_oidc *oidc, struct fg_http_server *server)
 
 /* ---- life ---- */
 
-static enum fg_code check(const struct fg_oidc_config *config, struct fg_err *err)
+static enum fg_code check_config(const struct fg_oidc_config *config, struct fg_err *err)
 {
     struct fg_slice url = fg_cstr(config->public_url);
     const char *fault = fg_access_url_fault(url);
@@ -676,7 +669,7 @@ enum fg_code fg_oidc_create(const struct fg_oidc_config *config, struct fg_oidc 
     struct fg_oidc *oidc;
     size_t size;
 
-    if (check(config, err) != FG_OK)
+    if (check_config(config, err) != FG_OK)
         return err->code;
     oidc = fg_new(struct fg_oidc);
     oidc->config = *config;

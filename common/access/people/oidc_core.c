@@ -42,11 +42,6 @@ static void put_base64(struct fg_buf *out, const char *name, const uint8_t *byte
     fg_buf_putc(out, '&');
 }
 
-static void verifier_of(const struct fg_login *login, struct fg_buf *out)
-{
-    fg_base64url_put(out, fg_bytes(login->verifier, sizeof login->verifier));
-}
-
 /* The challenge is the hash of the verifier as text (RFC 7636, 4.2). */
 static void put_challenge(const struct fg_login *login, struct fg_buf *out)
 {
@@ -54,7 +49,7 @@ static void put_challenge(const struct fg_login *login, struct fg_buf *out)
     struct fg_buf verifier;
 
     fg_buf_init(&verifier, SIZE_MAX);
-    verifier_of(login, &verifier);
+    fg_base64url_put(&verifier, fg_bytes(login->verifier, sizeof login->verifier));
     fg_assert(EVP_Digest(verifier.ptr, verifier.len, hash, NULL, EVP_sha256(), NULL) == 1);
     put_base64(out, "code_challenge", hash, sizeof hash);
     fg_buf_done(&verifier);
@@ -134,20 +129,6 @@ void fg_oidc_logout_url(const struct fg_discovery *discovery, const struct fg_oi
 
 /* ---- answers ---- */
 
-/* The provider's reason, without what could break a line of the log. */
-static enum fg_code refused(struct fg_slice answer, unsigned status, struct fg_arena *arena,
-                            struct fg_err *err)
-{
-    struct fg_slice error = FG_LIT("no reason"), why = FG_LIT("");
-
-    (void)!fg_claim_text(answer, "error", arena, &error);
-    (void)!fg_claim_text(answer, "error_description", arena, &why);
-    return fg_fail(err, status >= 500 ? FG_E_UNAVAILABLE : FG_E_DENIED,
-                   "the identity provider answered %u: %.*s %.*s", status,
-                   FG_S(fg_slice_sub(error, 0, REASON_MAX_BYTES)),
-                   FG_S(fg_slice_sub(why, 0, REASON_MAX_BYTES)));
-}
-
 enum fg_code fg_oidc_id_token(unsigned status, struct fg_slice answer, struct fg_arena *arena,
                               struct fg_slice *ret_token, struct fg_err *err)
 {
@@ -158,8 +139,17 @@ enum fg_code fg_oidc_id_token(unsigned status, struct fg_slice answer, struct fg
     if (code != FG_OK)
         return fg_fail(err, FG_E_UNAVAILABLE,
                        "the identity provider answered %u and no JSON to a code", status);
-    if (status != 200)
-        return refused(answer, status, arena, err);
+    if (status != 200) {
+        /* The provider's reason, without what could break a line of the log. */
+        struct fg_slice error = FG_LIT("no reason"), why = FG_LIT("");
+
+        (void)!fg_claim_text(answer, "error", arena, &error);
+        (void)!fg_claim_text(answer, "error_description", arena, &why);
+        return fg_fail(err, status >= 500 ? FG_E_UNAVAILABLE : FG_E_DENIED,
+                       "the identity provider answered %u: %.*s %.*s", status,
+                       FG_S(fg_slice_sub(error, 0, REASON_MAX_BYTES)),
+                       FG_S(fg_slice_sub(why, 0, REASON_MAX_BYTES)));
+    }
     if (fg_claim_text(answer, "id_token", arena, ret_token) != FG_CLAIM_FOUND)
         return fg_fail(err, FG_E_UNAVAILABLE,
                        "the identity provider gave no ID token for a code; is openid among the "

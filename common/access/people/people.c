@@ -60,17 +60,6 @@ static enum fg_code choose_login(const struct fg_people *people, struct fg_issue
                    people->config.login->issuer);
 }
 
-static enum fg_code read_master(struct fg_people *people, struct fg_err *err)
-{
-    const char *path = people->config.settings->master_key_file;
-
-    if (path[0] == '\0')
-        return FG_OK;
-    return fg_key_wrap_file(path, &people->master, err) == FG_OK
-               ? FG_OK
-               : fg_wrap(err, "setting access.master_key_file");
-}
-
 static enum fg_code claims_of(void *arg, const struct fg_jwt_verified *verified,
                               struct fg_arena *arena, struct fg_claim **ret_claims, uint32_t *ret_n,
                               struct fg_err *err);
@@ -123,9 +112,13 @@ static enum fg_code create(struct fg_people *people, struct fg_err *err)
     size_t n = 0;
 
     if (read_lists(people, issuers, &n, err) != FG_OK ||
-        (has_login(people) && choose_login(people, issuers, n, err) != FG_OK) ||
-        read_master(people, err) != FG_OK)
+        (has_login(people) && choose_login(people, issuers, n, err) != FG_OK))
         return err->code;
+
+    const char *path = people->config.settings->master_key_file;
+
+    if (path[0] != '\0' && fg_key_wrap_file(path, &people->master, err) != FG_OK)
+        return fg_wrap(err, "setting access.master_key_file");
     if (n == 0)
         return FG_OK;
     if (fg_issuers_create(&(struct fg_issuers_config){.list = issuers,

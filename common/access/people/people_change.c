@@ -22,8 +22,8 @@ void fg_binding_id(const Access__Binding *binding, char out[FG_BINDING_ID_CHARS 
     (void)snprintf(out, FG_BINDING_ID_CHARS + 1, "%016llx", (unsigned long long)id);
 }
 
-static Access__Binding *make(const struct fg_access_change *change, const Access__Binding *wanted,
-                             const char *id)
+static Access__Binding *make_binding(const struct fg_access_change *change,
+                                     const Access__Binding *wanted, const char *id)
 {
     Access__Binding *binding = fg_arena_new(change->arena, Access__Binding, 1);
 
@@ -72,7 +72,7 @@ enum fg_code fg_access_bind(const struct fg_access_change *change, const Access_
     if (registry->n_bindings >= FG_BINDINGS_MAX)
         return fg_fail(err, FG_E_LIMIT, "there are %d bindings, no more are possible",
                        FG_BINDINGS_MAX);
-    binding = make(change, wanted, id);
+    binding = make_binding(change, wanted, id);
     grown = fg_arena_new(change->arena, Access__Binding *, registry->n_bindings + 1);
     if (binding == NULL || grown == NULL)
         return no_memory(err);

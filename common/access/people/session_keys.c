@@ -72,8 +72,8 @@ static enum fg_code read_key(const struct fg_session_keys *keys, const Access__S
 }
 
 /* The newest that everybody knows seals; it is the first. */
-static enum fg_code take(struct fg_session_keys *keys, const Access__SessionKeys *stored,
-                         struct fg_err *err)
+static enum fg_code adopt_keys(struct fg_session_keys *keys, const Access__SessionKeys *stored,
+                               struct fg_err *err)
 {
     struct fg_cookie_keys known = {.n = 0};
     unsigned first = 0;
@@ -159,8 +159,8 @@ static enum fg_code add_key(void *arg, struct fg_arena *arena, ProtobufCMessage 
     return FG_OK;
 }
 
-static enum fg_code look(struct fg_session_keys *keys, struct fg_bucket *bucket,
-                         struct fg_arena *arena, struct fg_err *err)
+static enum fg_code read_keys(struct fg_session_keys *keys, struct fg_bucket *bucket,
+                              struct fg_arena *arena, struct fg_err *err)
 {
     const struct fg_message_object object = {
         .bucket = bucket,
@@ -179,14 +179,14 @@ static enum fg_code look(struct fg_session_keys *keys, struct fg_bucket *bucket,
         (fg_message_object_swap(&object, add_key, keys, err) != FG_OK ||
          fg_message_object_read(&object, &message, err) != FG_OK))
         return err->code;
-    return take(keys, (const Access__SessionKeys *)message, err);
+    return adopt_keys(keys, (const Access__SessionKeys *)message, err);
 }
 
 enum fg_code fg_session_keys_look(struct fg_session_keys *keys, struct fg_bucket *bucket,
                                   struct fg_err *err)
 {
     struct fg_arena *arena = fg_arena_create(ARENA_MAX_BYTES);
-    enum fg_code code = look(keys, bucket, arena, err);
+    enum fg_code code = read_keys(keys, bucket, arena, err);
 
     fg_arena_destroy(arena);
     if (code == FG_OK)

@@ -74,26 +74,17 @@ static bool is_pattern(struct fg_slice text)
     return fg_tenant_check(text, &err) == FG_OK;
 }
 
-/* What comes before {value} and after it; false: it has none. */
-static bool split(struct fg_slice pattern, struct fg_slice *ret_before, struct fg_slice *ret_after)
-{
-    size_t at = fg_slice_search(pattern, VALUE);
-
-    if (at == SIZE_MAX)
-        return false;
-    *ret_before = fg_slice_sub(pattern, 0, at);
-    *ret_after = fg_slice_sub(pattern, at + strlen(VALUE), pattern.len);
-    return true;
-}
-
 /* The pattern for a value. ptr NULL: there is none. */
 static struct fg_slice fill(struct fg_slice pattern, struct fg_slice value, struct fg_arena *arena)
 {
     struct fg_slice before, after, filled = fg_bytes(NULL, 0);
     char *text;
+    size_t at = fg_slice_search(pattern, VALUE);
 
-    if (!split(pattern, &before, &after))
+    if (at == SIZE_MAX)
         return pattern;
+    before = fg_slice_sub(pattern, 0, at);
+    after = fg_slice_sub(pattern, at + strlen(VALUE), pattern.len);
     if (value.len == 0 || value.len > FG_TENANT_MAX_BYTES ||
         fg_slice_find(value, '*') != SIZE_MAX || fg_slice_find(value, '\0') != SIZE_MAX)
         return filled;

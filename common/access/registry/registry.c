@@ -623,14 +623,6 @@ enum fg_code fg_access_create_token(const struct fg_access_change *change,
     return FG_OK;
 }
 
-static bool has_secret(const Access__Token *token, const uint8_t hash[FG_TOKEN_HASH_BYTES])
-{
-    for (size_t i = 0; i < token->n_secrets; i++)
-        if (fg_token_hash_eq(token->secrets[i]->sha256.data, hash))
-            return true;
-    return false;
-}
-
 enum fg_code fg_access_rotate_token(const struct fg_access_change *change, struct fg_slice id,
                                     const uint8_t hash[FG_TOKEN_HASH_BYTES], int64_t overlap_ms,
                                     struct fg_err *err)
@@ -644,8 +636,9 @@ enum fg_code fg_access_rotate_token(const struct fg_access_change *change, struc
         return fg_fail(err, FG_E_PRECONDITION, "token %s has ended", token->id);
     if (overlap_ms < 0)
         return fg_fail(err, FG_E_INVALID, "the overlap is negative");
-    if (has_secret(token, hash))
-        return FG_OK;
+    for (size_t i = 0; i < token->n_secrets; i++)
+        if (fg_token_hash_eq(token->secrets[i]->sha256.data, hash))
+            return FG_OK;
     secret.sha256.len = FG_TOKEN_HASH_BYTES;
     secret.sha256.data = fg_arena_alloc(change->arena, FG_TOKEN_HASH_BYTES);
     if (secret.sha256.data == NULL)

@@ -51,7 +51,7 @@ enum fg_code fg_tenant_key_none(struct fg_slice tenant, struct fg_err *err)
                    FG_S(fg_slice_sub(tenant, 0, FG_TENANT_MAX_BYTES)));
 }
 
-static enum fg_code check(const Access__TenantKey *key, struct fg_err *err)
+static enum fg_code check_key(const Access__TenantKey *key, struct fg_err *err)
 {
     if (fg_tenant_check(fg_cstr(key->tenant), err) != FG_OK)
         return err->code;
@@ -71,7 +71,7 @@ enum fg_code fg_tenant_keys_check(const Access__Registry *message, struct fg_err
     for (size_t i = 0; i < message->n_keys; i++) {
         const Access__TenantKey *key = message->keys[i];
 
-        if (check(key, err) != FG_OK)
+        if (check_key(key, err) != FG_OK)
             return fg_wrap(err, "key of tenant %s", key->tenant);
         if (i > 0 && cmp(message->keys[i - 1], fg_cstr(key->tenant), key->version) >= 0)
             return fg_fail(err, FG_E_INVALID, "key of tenant %s: version %u is out of order",

@@ -26,8 +26,8 @@ static enum fg_code set_wrapped(const struct fg_access_change *change, Access__T
     return FG_OK;
 }
 
-static Access__TenantKey *make(const struct fg_access_change *change, struct fg_slice tenant,
-                               uint32_t version)
+static Access__TenantKey *make_key(const struct fg_access_change *change, struct fg_slice tenant,
+                                   uint32_t version)
 {
     Access__TenantKey *key = fg_arena_new(change->arena, Access__TenantKey, 1);
 
@@ -72,7 +72,7 @@ enum fg_code fg_tenant_key_add(const struct fg_access_change *change, struct fg_
         return fg_fail(err, FG_E_EXISTS, "there is a newer key of tenant %.*s", FG_S(tenant));
     if (version > FG_TENANT_KEY_VERSIONS_MAX || change->registry->n_keys >= FG_TENANT_KEYS_MAX)
         return fg_fail(err, FG_E_LIMIT, "there are too many keys of tenants");
-    key = make(change, tenant, version);
+    key = make_key(change, tenant, version);
     if (key == NULL)
         return no_memory(err);
     if (set_wrapped(change, key, wrapped, wrapped_by, err) != FG_OK)

@@ -155,13 +155,6 @@ static Access__TokenUse *own_uses(struct fg_token_uses *uses, struct fg_arena *a
     return own;
 }
 
-static bool is_forgotten(const Access__TokenUse *use, const struct fg_access_registry *registry,
-                         int64_t now_ms)
-{
-    return registry != NULL && now_ms - use->hour * FG_TOKEN_USE_PRECISION_MS > FORGET_AFTER_MS &&
-           fg_access_find_token(registry, fg_cstr(use->token), NULL) == NULL;
-}
-
 enum fg_code fg_token_uses_merge(struct fg_token_uses *uses,
                                  const struct fg_access_registry *registry, int64_t now_ms,
                                  struct fg_arena *arena, Access__TokenUses *message,
@@ -185,7 +178,8 @@ enum fg_code fg_token_uses_merge(struct fg_token_uses *uses,
             changed = true;
         }
         at += order >= 0;
-        if (is_forgotten(use, registry, now_ms))
+        if (registry != NULL && now_ms - use->hour * FG_TOKEN_USE_PRECISION_MS > FORGET_AFTER_MS &&
+            fg_access_find_token(registry, fg_cstr(use->token), NULL) == NULL)
             changed = true;
         else
             all[n++] = use;
