@@ -79,25 +79,20 @@ static enum fg_code parsed_take(struct parsed *parsed, enum fg_code code, void *
 
 /* ---- directories ---- */
 
-/* Checks that rollups are those of the part: both have the same series, or both have none. */
-static enum fg_code check_rollups(const struct fg_block_part *part,
-                                  const struct fg_rollups *rollups, struct fg_err *err)
-{
-    bool derived = part->n_series == 0;
-
-    if (derived != (rollups->n_derived_from > 0) ||
-        (!derived && rollups->groups.n_series != part->n_series))
-        return fg_fail(err, FG_E_CORRUPT, "the rollups belong to another part");
-    return FG_OK;
-}
-
 static enum fg_code parse_part_rollups(const struct fg_block_part *part, struct fg_slice nod,
                                        struct fg_arena *arena, struct fg_rollups *rollups,
                                        struct fg_err *err)
 {
     if (fg_rollups_parse(part, nod, arena, rollups, err) != FG_OK)
         return err->code;
-    return check_rollups(part, rollups, err);
+
+    /* Both have the same series, or both have none. */
+    bool derived = part->n_series == 0;
+
+    if (derived != (rollups->n_derived_from > 0) ||
+        (!derived && rollups->groups.n_series != part->n_series))
+        return fg_fail(err, FG_E_CORRUPT, "the rollups belong to another part");
+    return FG_OK;
 }
 
 /* Parses the rollups of all parts. bytes: of the object from `from` on. */

@@ -115,18 +115,6 @@ static int item_order(const void *left, const void *right)
     return (a->range.offset > b->range.offset) - (a->range.offset < b->range.offset);
 }
 
-/* ---- requests ---- */
-
-static struct fg_cache_key key_of(const struct qry_fetch_item *item)
-{
-    return (struct fg_cache_key){
-        .object = item->object->id,
-        .what = item->type->what << 8 | (uint32_t)item->single << 7 | item->kind,
-        .part = item->part == NULL ? 0 : item->part->number,
-        .number = item->number,
-    };
-}
-
 /* ---- parsing ---- */
 
 static struct fg_disk_key disk_key_of(const struct qry_fetch_item *item)
@@ -288,7 +276,12 @@ static bool take_from_tail(struct qry_fetch *fetch, struct qry_fetch_item *item)
 /* Opens an item in the cache. Returns true if this query has to ask the bucket. */
 static bool open_item(struct qry_fetch *fetch, struct qry_fetch_item *item)
 {
-    struct fg_cache_key key = key_of(item);
+    struct fg_cache_key key = {
+        .object = item->object->id,
+        .what = item->type->what << 8 | (uint32_t)item->single << 7 | item->kind,
+        .part = item->part == NULL ? 0 : item->part->number,
+        .number = item->number,
+    };
     enum fg_cache_state state;
     bool mine;
 
@@ -572,14 +565,6 @@ static enum fg_code visit_one(struct qry_fetch *fetch, struct qry_fetch_item *it
     return code == FG_OK ? FG_OK : qry_fetch_fail(item, err);
 }
 
-static bool may_send(const struct qry_fetch *fetch)
-{
-    /* An item larger than the limit is fetched alone. */
-    return fetch->at < fetch->n && may_load(fetch) &&
-           (fetch->bytes == 0 ||
-            fetch->bytes + fetch->items[fetch->at].range.len <= fetch->blocks->fetch_max_bytes);
-}
-
 /* Waits, since there is nothing to do meanwhile. Damaged items are asked for again only when
  * nothing else is in flight, so that which of several errors the client gets does not depend on the
  * number of threads. They come before items of other queries, which may wait for ours. */
@@ -593,14 +578,16 @@ static void await(struct qry_fetch *fetch)
         await_other(fetch);
 }
 
-static enum fg_code step(struct qry_fetch *fetch, struct fg_err *err)
+static enum fg_code advance_fetch(struct qry_fetch *fetch, struct fg_err *err)
 {
     struct fg_bucket_request *request;
     struct qry_fetch_item *item;
 
     /* Requests first: the network is the slowest part, so it must never be idle while something may
-     * be sent. */
-    if (may_send(fetch)) {
+     * be sent. An item larger than the limit is fetched alone. */
+    if (fetch->at < fetch->n && may_load(fetch) &&
+        (fetch->bytes == 0 ||
+         fetch->bytes + fetch->items[fetch->at].range.len <= fetch->blocks->fetch_max_bytes)) {
         send_next(fetch);
         return FG_OK;
     }
@@ -703,7 +690,7 @@ enum fg_code qry_fetch_all(struct qry_query *query, struct qry_fetch_list *list,
     fetch_init(&fetch, list);
     qry_progress_plan(query, list->n);
     while (code == FG_OK && !is_done(&fetch) && !fg_task_group_has_failed(fetch.task_group))
-        code = step(&fetch, err);
+        code = advance_fetch(&fetch, err);
     code = finish(&fetch, code, err);
     /* Every item was visited, or the query says why not. */
     fg_assert(code != FG_OK || (is_done(&fetch) && fetch.at == fetch.n && fetch.n_loads == 0 &&

@@ -116,18 +116,6 @@ static enum fg_code end_page(struct fg_task *task, bool ran, struct fg_err *err)
     return FG_OK;
 }
 
-static void put_page(struct counting *counting, const struct qry_fetch_item *item)
-{
-    struct counted_page *page = fg_new(struct counted_page);
-
-    page->task = (struct fg_task){.run = run_page, .end = end_page};
-    page->counting = counting;
-    page->item = item;
-    /* A reference of its own: the fetch drops its entry before the task has run. */
-    page->entry = fg_cache_ref(item->entry);
-    fg_task_group_put(counting->reader.query->snapshot->task_group, &page->task);
-}
-
 /* ---- what is fetched ---- */
 
 static enum fg_code begin_part(struct counting *counting, struct qry_part *part, struct fg_err *err)
@@ -163,7 +151,15 @@ static enum fg_code visit(void *arg, const struct qry_fetch_item *item, struct f
         return qry_rows_take(&counting->reader, part, item->number, qry_page_of(item->entry), err);
     if (begin_part(counting, part, err) != FG_OK)
         return err->code;
-    put_page(counting, item);
+
+    struct counted_page *page = fg_new(struct counted_page);
+
+    page->task = (struct fg_task){.run = run_page, .end = end_page};
+    page->counting = counting;
+    page->item = item;
+    /* A reference of its own: the fetch drops its entry before the task has run. */
+    page->entry = fg_cache_ref(item->entry);
+    fg_task_group_put(counting->reader.query->snapshot->task_group, &page->task);
     return FG_OK;
 }
 

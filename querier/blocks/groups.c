@@ -191,18 +191,6 @@ static enum fg_code end_page(struct fg_task *task, bool ran, struct fg_err *err)
                : FG_OK;
 }
 
-static void put_page(struct grouping *grouping, const struct qry_fetch_item *item)
-{
-    struct grouped_page *page = fg_new(struct grouped_page);
-
-    page->task = (struct fg_task){.run = run_page, .end = end_page};
-    page->grouping = grouping;
-    page->item = item;
-    /* A reference of its own: the fetch drops its entry before the task has run. */
-    page->entry = fg_cache_ref(item->entry);
-    fg_task_group_put(grouping->reader.query->snapshot->task_group, &page->task);
-}
-
 /* ---- what is fetched ---- */
 
 static enum fg_code visit(void *arg, const struct qry_fetch_item *item, struct fg_err *err)
@@ -224,7 +212,15 @@ static enum fg_code visit(void *arg, const struct qry_fetch_item *item, struct f
             grouping->reader.query->profiles += part->spans[i].count;
         part->begun = true;
     }
-    put_page(grouping, item);
+
+    struct grouped_page *page = fg_new(struct grouped_page);
+
+    page->task = (struct fg_task){.run = run_page, .end = end_page};
+    page->grouping = grouping;
+    page->item = item;
+    /* A reference of its own: the fetch drops its entry before the task has run. */
+    page->entry = fg_cache_ref(item->entry);
+    fg_task_group_put(grouping->reader.query->snapshot->task_group, &page->task);
     return FG_OK;
 }
 
@@ -278,20 +274,6 @@ static void place_nodes(const struct grouping *grouping, struct grouped_part *pa
     }
 }
 
-static enum fg_code group_of(struct grouping *grouping, const struct qry_part *part,
-                             struct grouped_part *taking, uint32_t match, size_t *ret_group,
-                             struct fg_err *err)
-{
-    const struct fg_labels *labels = &part->index->series[part->matches[match].series].labels;
-
-    if (taking->groups[match] == SIZE_MAX &&
-        qry_groups_find(grouping->into, fg_labels_get(labels, grouping->label),
-                        &taking->groups[match], err) != FG_OK)
-        return err->code;
-    *ret_group = taking->groups[match];
-    return FG_OK;
-}
-
 static enum fg_code take_page(struct grouping *grouping, const struct qry_part *part,
                               struct grouped_part *taking, const struct grouped_page *page,
                               struct fg_err *err)
@@ -300,9 +282,17 @@ static enum fg_code take_page(struct grouping *grouping, const struct qry_part *
     size_t group = 0;
 
     for (uint32_t i = 0; i < page->n_lists; i++) {
-        if (page->lists[i].n > 0 &&
-            group_of(grouping, part, taking, page->lists[i].match, &group, err) != FG_OK)
-            return err->code;
+        if (page->lists[i].n > 0) {
+            uint32_t match = page->lists[i].match;
+            const struct fg_labels *labels =
+                &part->index->series[part->matches[match].series].labels;
+
+            if (taking->groups[match] == SIZE_MAX &&
+                qry_groups_find(grouping->into, fg_labels_get(labels, grouping->label),
+                                &taking->groups[match], err) != FG_OK)
+                return err->code;
+            group = taking->groups[match];
+        }
         for (uint32_t k = 0; k < page->lists[i].n; k++, value++)
             if (value->value != 0 &&
                 qry_groups_add(grouping->into, group,
@@ -338,16 +328,6 @@ static enum fg_code take_part(struct grouping *grouping, uint32_t number, struct
     return code;
 }
 
-static void drop_pages(struct grouping *grouping, uint32_t number)
-{
-    struct grouped_page *page;
-
-    while ((page = grouping->pages[number]) != NULL) {
-        grouping->pages[number] = page->next;
-        page_destroy(page);
-    }
-}
-
 static enum fg_code read_batch(struct grouping *grouping, struct fg_err *err)
 {
     struct qry_reader *reader = &grouping->reader;
@@ -366,7 +346,12 @@ static enum fg_code read_batch(struct grouping *grouping, struct fg_err *err)
         if (code == FG_OK)
             code = take_part(grouping, i, err);
         /* After a failure, too: pages are on the heap, which no arena frees. */
-        drop_pages(grouping, i);
+        while (grouping->pages[i] != NULL) {
+            struct grouped_page *page = grouping->pages[i];
+
+            grouping->pages[i] = page->next;
+            page_destroy(page);
+        }
     }
     return code;
 }

@@ -78,18 +78,6 @@ static enum fg_code leave_out(struct qry_reader *reader, const struct qry_part *
 
 /* ---- their types ---- */
 
-static bool write_type(struct fg_arena *arena, const struct fg_profile_type *type,
-                       struct fg_slice *ret_text)
-{
-    struct fg_buf text;
-
-    fg_buf_init(&text, SIZE_MAX);
-    fg_profile_type_write(type, &text);
-    *ret_text = fg_arena_copy(arena, fg_buf_slice(&text));
-    fg_buf_done(&text);
-    return ret_text->ptr != NULL;
-}
-
 static enum fg_code find_types(struct qry_reader *reader, const struct qry_roster_class *class,
                                struct class_types *ret_types, struct fg_err *err)
 {
@@ -106,7 +94,14 @@ static enum fg_code find_types(struct qry_reader *reader, const struct qry_roste
         struct class_type *type = &ret_types->items[ret_types->n++];
 
         type->type = fg_block_profile_type(class->row, (uint32_t)__builtin_ctzll(types));
-        if (!write_type(reader->arena, &type->type, &type->text))
+
+        struct fg_buf written;
+
+        fg_buf_init(&written, SIZE_MAX);
+        fg_profile_type_write(&type->type, &written);
+        type->text = fg_arena_copy(reader->arena, fg_buf_slice(&written));
+        fg_buf_done(&written);
+        if (type->text.ptr == NULL)
             return qry_query_too_large(err);
     }
     return FG_OK;

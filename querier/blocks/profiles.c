@@ -171,20 +171,6 @@ static enum fg_code subtract_links(const struct each_profile *each,
 
 /* ---- profiles ---- */
 
-/* Lists the types to return, as numbers of the series' schema; returns how many. */
-static uint32_t choose_types(const struct each_profile *each, const struct qry_part *part,
-                             const struct qry_span *span, uint32_t n_types,
-                             uint32_t numbers[FG_BATCH_TYPES_MAX])
-{
-    uint32_t n = 0;
-
-    for (uint32_t t = 0; each->all_types && t < n_types; t++)
-        numbers[n++] = t;
-    for (uint32_t i = 0; !each->all_types && i < span->n_matches; i++)
-        numbers[n++] = part->matches[span->first_match + i].type;
-    return n;
-}
-
 /* Returns true if it has a value of one of the types. */
 static bool has_any(const struct result_sample *picked, const uint32_t *numbers, uint32_t n_types)
 {
@@ -284,7 +270,15 @@ static enum fg_code make_samples(struct each_profile *each, const struct qry_par
 
     if (fg_block_samples_read(each->samples, number, &set, err) != FG_OK)
         return err->code;
-    samples->n_types = choose_types(each, part, span, set.n_types, numbers);
+
+    /* The types to return, as numbers of the series' schema. */
+    uint32_t chosen = 0;
+
+    for (uint32_t t = 0; each->all_types && t < set.n_types; t++)
+        numbers[chosen++] = t;
+    for (uint32_t i = 0; !each->all_types && i < span->n_matches; i++)
+        numbers[chosen++] = part->matches[span->first_match + i].type;
+    samples->n_types = chosen;
     if (make_types(each, schema, numbers, samples, err) != FG_OK ||
         pick(each, &set, &links, numbers, samples->n_types, &picked, &n, err) != FG_OK)
         return err->code;

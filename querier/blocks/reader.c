@@ -194,14 +194,6 @@ static void release_part(struct qry_part *part)
     part->tree_entry = part->index_entry = part->rollups_entry = part->single_entry = NULL;
 }
 
-static void release_batch(struct qry_reader *reader)
-{
-    for (uint32_t i = 0; i < reader->n_batch; i++)
-        release_part(&reader->batch[i]);
-    reader->batch += reader->n_batch;
-    reader->n_batch = 0;
-}
-
 void qry_reader_close(struct qry_reader *reader)
 {
     for (uint32_t i = 0; i < reader->n_found; i++)
@@ -218,14 +210,6 @@ void qry_reader_close(struct qry_reader *reader)
 
 /* ---- batches ---- */
 
-/* Estimates the memory of the stacks. */
-static uint64_t stacks_bytes(const struct qry_reader *reader, const struct fg_block_part *part)
-{
-    if (reader->stacks != NULL && qry_stacks_are_named(reader->stacks, part))
-        return qry_stacks_range(reader->stacks, part).len * FUNCTIONS_TIMES;
-    return (uint64_t)part->n_nodes * NODE_BYTES;
-}
-
 /* Estimates the memory of a part from the directory, or from the index if it is known. */
 static uint64_t part_bytes(const struct qry_reader *reader, const struct qry_part *part)
 {
@@ -233,7 +217,9 @@ static uint64_t part_bytes(const struct qry_reader *reader, const struct qry_par
         part->index == NULL ? fg_block_guess_chunks(part->entry) : part->index->n_chunks;
 
     return part->entry->n_series * (uint64_t)SERIES_BYTES + n_chunks * CHUNK_BYTES +
-           stacks_bytes(reader, part->entry) +
+           (reader->stacks != NULL && qry_stacks_are_named(reader->stacks, part->entry)
+                ? qry_stacks_range(reader->stacks, part->entry).len * FUNCTIONS_TIMES
+                : (uint64_t)part->entry->n_nodes * NODE_BYTES) +
            part->entry->n_stacks * (uint64_t)(sizeof(uint64_t) + sizeof(uint32_t));
 }
 
@@ -401,7 +387,10 @@ static enum fg_code select_series(struct qry_reader *reader, struct qry_part *pa
 
 enum fg_code qry_reader_next(struct qry_reader *reader, struct fg_err *err)
 {
-    release_batch(reader);
+    for (uint32_t i = 0; i < reader->n_batch; i++)
+        release_part(&reader->batch[i]);
+    reader->batch += reader->n_batch;
+    reader->n_batch = 0;
     fg_arena_release(reader->arena, reader->mark);
     reader->n_batch = batch_size(reader);
     if (fetch_indexes(reader, err) != FG_OK)

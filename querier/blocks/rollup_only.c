@@ -203,21 +203,6 @@ static uint64_t done_before(int64_t whole, int64_t lo, int64_t hi, int64_t x)
     return x > hi || done >= 0x1p63 ? (uint64_t)whole : (uint64_t)(int64_t)done;
 }
 
-/* Adds the share of a row's total to a point. */
-static enum fg_code give_share(const struct spreading *spreading, const struct fg_rollup_row *row,
-                               struct fg_time_span whole, struct fg_time_span share, uint64_t step,
-                               const struct fg_labels *labels, struct fg_err *err)
-{
-    const struct qry_rollup_only_grid *grid = spreading->grid;
-    int64_t lo = whole.start_ns, hi = whole.end_ns, behind = fg_time_add(share.end_ns, 1);
-    uint64_t sum =
-        done_before(row->total, lo, hi, behind) - done_before(row->total, lo, hi, share.start_ns);
-    uint64_t count = done_before((int64_t)row->count, lo, hi, behind) -
-                     done_before((int64_t)row->count, lo, hi, share.start_ns);
-
-    return sum == 0 ? FG_OK : grid->each(grid->arg, labels, step, sum, FG_MAX(count, 1), err);
-}
-
 /* Spreads a row's total over the points of its time; rounded so that they add up to it. */
 static enum fg_code spread(const struct spreading *spreading, const struct fg_rollup_row *row,
                            struct fg_time_span whole, const struct fg_labels *labels,
@@ -240,7 +225,14 @@ static enum fg_code spread(const struct spreading *spreading, const struct fg_ro
     for (step = FG_MIN(step + stride - 1, last);; step = FG_MIN(step + stride, last)) {
         share.end_ns =
             FG_MIN(end_ns, (int64_t)((uint64_t)first_ns + step * (uint64_t)grid->step_ns));
-        if (give_share(spreading, row, whole, share, step, labels, err) != FG_OK)
+
+        int64_t lo = whole.start_ns, hi = whole.end_ns, behind = fg_time_add(share.end_ns, 1);
+        uint64_t sum = done_before(row->total, lo, hi, behind) -
+                       done_before(row->total, lo, hi, share.start_ns);
+        uint64_t count = done_before((int64_t)row->count, lo, hi, behind) -
+                         done_before((int64_t)row->count, lo, hi, share.start_ns);
+
+        if (sum != 0 && grid->each(grid->arg, labels, step, sum, FG_MAX(count, 1), err) != FG_OK)
             return err->code;
         if (step == last)
             return FG_OK;

@@ -139,12 +139,6 @@ static enum fg_code keep_series(void *arg, const struct qry_fetch_item *item, st
     return FG_OK;
 }
 
-static uint64_t index_bytes(const struct fg_block_part *part)
-{
-    return part->n_series * (uint64_t)SERIES_BYTES +
-           fg_block_guess_chunks(part) * (uint64_t)CHUNK_BYTES;
-}
-
 /* Returns what tells which series of a part match, if its groups leave that open: the index; or, of
  * a derived part, the rollups of its single series, which take the place of the others then. len 0:
  * nothing more can be known. */
@@ -171,7 +165,9 @@ static enum fg_code find_open_series(struct rollups_choosing *choosing, struct f
             continue;
         if (is_open(choosing, part, &open, err) != FG_OK)
             return err->code;
-        bytes += open ? index_bytes(part->entry) : 0;
+        bytes += open ? part->entry->n_series * (uint64_t)SERIES_BYTES +
+                            fg_block_guess_chunks(part->entry) * (uint64_t)CHUNK_BYTES
+                      : 0;
         if (!open || bytes > reader->blocks->memory_max_bytes / INDEXES_SHARE)
             continue;
         if (qry_fetch_add(
@@ -225,12 +221,6 @@ static int part_order(const void *left, const void *right)
     if (order == 0)
         order = fg_slice_cmp(a->entry->service, b->entry->service);
     return order != 0 ? order : (a->object > b->object) - (a->object < b->object);
-}
-
-static bool same_service(const struct qry_part *a, const struct qry_part *b)
-{
-    return fg_slice_eq(a->entry->tenant, b->entry->tenant) &&
-           fg_slice_eq(a->entry->service, b->entry->service);
 }
 
 static uint64_t sample_bytes(const struct fg_block_part *part)
@@ -349,7 +339,9 @@ static enum fg_code plan_all(struct rollups_choosing *choosing, plan_user use, s
         qsort(reader->parts, reader->n_parts, sizeof *reader->parts, part_order);
     for (uint32_t i = 0, next; i < reader->n_parts; i = next) {
         for (next = i + 1;
-             next < reader->n_parts && same_service(&reader->parts[i], &reader->parts[next]);)
+             next < reader->n_parts &&
+             fg_slice_eq(reader->parts[i].entry->tenant, reader->parts[next].entry->tenant) &&
+             fg_slice_eq(reader->parts[i].entry->service, reader->parts[next].entry->service);)
             next++;
         if (plan_service(choosing, &reader->parts[i], next - i, use, err) != FG_OK)
             return err->code;

@@ -11,13 +11,6 @@ static uint32_t name_of(const struct fg_block_series_row *row)
                                                                     : UINT32_MAX;
 }
 
-static bool is_of(const struct qry_roster_class *class, const struct fg_block_series_row *row)
-{
-    /* Schemas by address: at worst two equal ones make two classes with the same answers. */
-    return class->seen == row->seen && class->row->schema == row->schema &&
-           name_of(class->row) == name_of(row);
-}
-
 static uint32_t class_of(struct qry_roster *roster, struct fg_map *map,
                          const struct fg_block_series_row *row)
 {
@@ -26,8 +19,10 @@ static uint32_t class_of(struct qry_roster *roster, struct fg_map *map,
         fg_mix64((uint64_t)(uintptr_t)row->schema ^ fg_mix64(row->seen)) ^ fg_mix64(name_of(row));
     struct fg_map_walk walk;
 
+    /* Schemas by address: at worst two equal ones make two classes with the same answers. */
     for (uint32_t i = fg_map_first(map, hash, &walk); i != FG_MAP_NONE; i = fg_map_next(map, &walk))
-        if (is_of(&roster->classes[i], row))
+        if (roster->classes[i].seen == row->seen && roster->classes[i].row->schema == row->schema &&
+            name_of(roster->classes[i].row) == name_of(row))
             return i;
     /* Doubling from 8: classes are few (roster.h). */
     if (roster->n_classes == roster->cap_classes) {

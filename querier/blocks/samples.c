@@ -113,20 +113,6 @@ static enum fg_code settle_wanted(struct samples_summing *summing, struct fg_err
 
 /* ---- sums ---- */
 
-/* Fixes the spans of a part: from here on threads read them. */
-static enum fg_code begin_sums(struct samples_summing *summing, struct qry_part *part,
-                               struct fg_err *err)
-{
-    if (part->begun)
-        return FG_OK;
-    if (qry_rows_settle(part, err) != FG_OK)
-        return err->code;
-    for (uint32_t i = 0; i < part->n_spans; i++)
-        summing->reader.query->profiles += part->spans[i].count;
-    part->begun = true;
-    return FG_OK;
-}
-
 /* Adds up a page or a rollup, with an accumulator of its own. */
 struct adding {
     const struct samples_summing *summing;
@@ -293,8 +279,14 @@ static enum fg_code visit(void *arg, const struct qry_fetch_item *item, struct f
         return qry_rows_take(&summing->reader, part, item->number, qry_page_of(item->entry), err);
     if (item->type == &qry_cached_page && item->kind == FG_BLOCK_PID)
         return take_ids(summing, part, item->number, qry_page_of(item->entry), err);
-    if (begin_sums(summing, part, err) != FG_OK)
-        return err->code;
+    /* Fixes the spans of a part: from here on threads read them. */
+    if (!part->begun) {
+        if (qry_rows_settle(part, err) != FG_OK)
+            return err->code;
+        for (uint32_t i = 0; i < part->n_spans; i++)
+            summing->reader.query->profiles += part->spans[i].count;
+        part->begun = true;
+    }
     put_page(summing, item);
     return FG_OK;
 }
@@ -526,27 +518,7 @@ static uint64_t bytes_in_range(const struct qry_reader *reader, const struct fg_
     return 0;
 }
 
-/* Estimates the bytes of samples of an exact answer, as if there were no rollups: a flame graph is
- * refined only up to a limit. */
-static uint64_t bytes_asked_for(struct qry_reader *reader)
-{
-    uint64_t bytes = qry_children_bytes(reader);
-
-    for (uint32_t i = 0; i < reader->n_found; i++)
-        bytes += bytes_in_range(reader, reader->parts[i].entry);
-    return bytes;
-}
-
-/* Returns which objects are read. Derived blocks have crowns only, so they are of no use if full
- * rollups are wanted. */
-static enum qry_objects_which which_objects(const struct qry_samples_taker *taker, bool rollups)
-{
-    if (!rollups || taker->take_crowns == NULL)
-        return OBJECTS_PROFILES;
-    return taker->full ? OBJECTS_AND_ROLLUP_ONLY : OBJECTS_AND_ROLLUPS;
-}
-
-static enum fg_code choose(struct samples_summing *summing, struct fg_err *err)
+static enum fg_code choose_rollups(struct samples_summing *summing, struct fg_err *err)
 {
     const struct qry_samples_taker *taker = summing->taker;
     bool crowns = taker->take_crowns != NULL;
@@ -580,15 +552,25 @@ enum fg_code qry_samples_sum(struct qry_query *query, const struct qry_selection
     enum fg_code code;
 
     qry_accumulators_init(&summing.accumulators, &summing.reader);
+    /* Derived blocks have crowns only, so they are of no use if full rollups are wanted. */
     code = qry_reader_open(&summing.reader, query, selection, selection->type_text,
-                           selection->start_ns, selection->end_ns, which_objects(taker, rollups),
+                           selection->start_ns, selection->end_ns,
+                           !rollups || taker->take_crowns == NULL ? OBJECTS_PROFILES
+                           : taker->full                          ? OBJECTS_AND_ROLLUP_ONLY
+                                                                  : OBJECTS_AND_ROLLUPS,
                            true, err);
     /* Before rollups are chosen: the cost of a plan depends on which trees are read. */
     summing.reader.stacks = taker->stacks;
     if (code == FG_OK && rollups)
-        code = choose(&summing, err);
-    if (code == FG_OK)
-        bytes = bytes_asked_for(&summing.reader);
+        code = choose_rollups(&summing, err);
+    if (code == FG_OK) {
+        /* As if there were no rollups: a flame graph is refined only up to a limit. */
+        struct qry_reader *reader = &summing.reader;
+
+        bytes = qry_children_bytes(reader);
+        for (uint32_t i = 0; i < reader->n_found; i++)
+            bytes += bytes_in_range(reader, reader->parts[i].entry);
+    }
     if (code == FG_OK && bytes > taker->max_sample_bytes)
         code = fg_fail(err, FG_E_LIMIT, "the samples have %llu bytes", (unsigned long long)bytes);
     if (code == FG_OK)

@@ -20,13 +20,6 @@ static void unlock(struct qry_blocks *blocks)
     (void)pthread_mutex_unlock(&blocks->away_lock);
 }
 
-/* Returns the generation that manifests must have at least: what members of the ring have drained
- * is in manifests from there on (as-drained). */
-static uint64_t least_generation(const struct qry_query *query)
-{
-    return query->ring == NULL ? 0 : query->ring->ring.generation;
-}
-
 static enum fg_code check(void *arg, struct fg_err *err)
 {
     return qry_query_check(arg, err);
@@ -36,7 +29,8 @@ static enum fg_code read_all(struct qry_query *query, int64_t until_mono_ns, boo
                              struct fg_err *err)
 {
     struct qry_blocks *blocks = query->querier->blocks;
-    struct fg_snapshots_how how = {.least = least_generation(query),
+    /* What members of the ring have drained is in manifests from its generation on (as-drained). */
+    struct fg_snapshots_how how = {.least = query->ring == NULL ? 0 : query->ring->ring.generation,
                                    .fresh = fresh,
                                    .deadline_mono_ns = until_mono_ns,
                                    .check = check,

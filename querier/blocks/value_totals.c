@@ -232,15 +232,6 @@ static enum fg_code visit(void *arg, const struct qry_fetch_item *item, struct f
 
 /* ---- values ---- */
 
-static uint64_t sum_posting(const struct fg_label_posting *posting, const uint64_t *sums)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < posting->n_series; i++)
-        fg_value_sum(&sum, sums[posting->series[i]]);
-    return sum;
-}
-
 /* Adds a part to the values of the label. */
 static void add_values(const struct value_reading *reading, const struct fg_block_index *index,
                        const uint64_t *sums)
@@ -261,7 +252,9 @@ static void add_values(const struct value_reading *reading, const struct fg_bloc
         if (!fg_slice_eq(posting->name, label) ||
             fg_slice_cmp(posting->value, into->values[into->n - 1].text) > 0)
             break;
-        sum = sum_posting(posting, sums);
+        sum = 0;
+        for (uint32_t k = 0; k < posting->n_series; k++)
+            fg_value_sum(&sum, sums[posting->series[k]]);
         if (sum != 0)
             qry_value_totals_add(into, posting->value, (int64_t)sum);
     }
