@@ -114,18 +114,6 @@ static enum fg_code read_members(struct fg_json *json, struct fg_arena *arena, s
     return FG_OK;
 }
 
-static enum fg_code read_body(struct qry_query *query, struct texts *texts, struct fg_err *err)
-{
-    struct fg_json json = fg_json(query->params.body);
-
-    if (fg_json_next(&json) != FG_JSON_OBJECT) {
-        (void)fg_json_fail(&json, "an object of parameters is wanted", err);
-        err->code = FG_E_INVALID;
-        return fg_wrap(err, "body");
-    }
-    return read_members(&json, query->arena, texts, err);
-}
-
 /* ---- values ---- */
 
 static enum fg_code read_side(struct qry_query *query, const struct texts *texts, size_t side,
@@ -260,9 +248,17 @@ enum fg_code qry_change_params_read(struct qry_query *query, struct qry_change_p
     /* Members of the body replace parameters of the same name in the URL. */
     *ret_params = (struct qry_change_params){0};
     read_url(&query->params, &texts);
-    if (query->params.method == FG_HTTP_POST && query->params.body.len > 0 &&
-        read_body(query, &texts, err) != FG_OK)
-        return err->code;
+    if (query->params.method == FG_HTTP_POST && query->params.body.len > 0) {
+        struct fg_json json = fg_json(query->params.body);
+
+        if (fg_json_next(&json) != FG_JSON_OBJECT) {
+            (void)fg_json_fail(&json, "an object of parameters is wanted", err);
+            err->code = FG_E_INVALID;
+            return fg_wrap(err, "body");
+        }
+        if (read_members(&json, query->arena, &texts, err) != FG_OK)
+            return err->code;
+    }
     return read_texts(query, &texts, ret_params, err);
 }
 

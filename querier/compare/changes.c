@@ -40,12 +40,6 @@ static double sum_of(const double *values, size_t n)
     return sum;
 }
 
-/* The side's exposures, summed. */
-static double exposure_of(const struct qry_change_config *config, size_t side)
-{
-    return sum_of(config->sides[side].exposures, config->sides[side].n);
-}
-
 /* Returns by how much a unit alone moves the logarithm of its side's figure. */
 static double influence(const struct qry_change_config *config, const struct qry_change *change,
                         size_t side, size_t unit)
@@ -243,7 +237,8 @@ static bool estimate(const struct qry_change_config *config, struct qry_change *
     double logs[QRY_CHANGE_SIDES];
 
     for (size_t side = 0; side < QRY_CHANGE_SIDES; side++) {
-        double exposure = exposure_of(config, side);
+        /* The side's exposures, summed. */
+        double exposure = sum_of(config->sides[side].exposures, config->sides[side].n);
 
         change->sums[side] = sum_of(change->values[side], config->sides[side].n);
         change->ratios[side] = exposure > 0 ? change->sums[side] / exposure : 0;
@@ -265,17 +260,6 @@ static double covariate(const struct qry_change_config *config, const struct qry
     for (size_t side = 0; side < QRY_CHANGE_SIDES; side++)
         sum += 1 / fmax(count_of(config, change, side), none);
     return -log(sum);
-}
-
-static void shrink_one(const struct qry_change_config *config, const struct qry_stat_prior *prior,
-                       struct qry_change *change)
-{
-    double before = change->variance;
-
-    change->variance =
-        qry_stat_prior_shrink(prior, before, change->df, covariate(config, change), &change->df);
-    for (size_t side = 0; side < QRY_CHANGE_SIDES; side++)
-        change->side_variances[side] *= change->variance / before;
 }
 
 /*
@@ -306,8 +290,14 @@ static double shrink(const struct qry_change_config *config, const struct varian
     if (n_examples >= PRIOR_MIN)
         qry_stat_prior_fit(variances, df, at, n_examples, &prior);
     for (size_t i = 0; i < n && prior.df > 0; i++)
-        if (tests[i]->variance > 0 && is_on_both(tests[i]))
-            shrink_one(config, &prior, tests[i]);
+        if (tests[i]->variance > 0 && is_on_both(tests[i])) {
+            double before = tests[i]->variance;
+
+            tests[i]->variance = qry_stat_prior_shrink(&prior, before, tests[i]->df,
+                                                       covariate(config, tests[i]), &tests[i]->df);
+            for (size_t side = 0; side < QRY_CHANGE_SIDES; side++)
+                tests[i]->side_variances[side] *= tests[i]->variance / before;
+        }
     free(at);
     free(df);
     free(variances);

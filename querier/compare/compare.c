@@ -129,16 +129,6 @@ static double rated_by(const struct comparison *comparison, size_t side)
     return comparison->moments ? from->profiles : from->seconds;
 }
 
-static void set_scales(struct comparison *comparison)
-{
-    for (size_t side = 0; side < QRY_CHANGE_SIDES; side++) {
-        double whole = comparison->params.rate ? rated_by(comparison, side)
-                                               : (double)comparison->tables.values[side].all;
-
-        comparison->scales[side] = whole > 0 ? 1 / whole : 0;
-    }
-}
-
 static double figure(const struct comparison *comparison, const struct qry_change_row *row,
                      size_t side)
 {
@@ -475,7 +465,12 @@ static enum fg_code compare(struct comparison *comparison, struct fg_err *err)
     comparison->moments = fg_profile_type_is_moment(&comparison->params.sides[0].type);
     /* After the tables, which find the divisor that all values share. */
     comparison->quantum = quantum_of(comparison);
-    set_scales(comparison);
+    for (size_t side = 0; side < QRY_CHANGE_SIDES; side++) {
+        double whole = comparison->params.rate ? rated_by(comparison, side)
+                                               : (double)comparison->tables.values[side].all;
+
+        comparison->scales[side] = whole > 0 ? 1 / whole : 0;
+    }
     if (qry_query_check(query, err) != FG_OK ||
         configure(comparison, comparison->params.rate, &comparison->config, err) != FG_OK ||
         test_rows(comparison, err) != FG_OK || test_whole(comparison, err) != FG_OK ||

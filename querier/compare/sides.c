@@ -113,15 +113,6 @@ static int by_name(const void *left, const void *right)
     return fg_slice_cmp(a->group->name, b->group->name);
 }
 
-static double total_of(const struct qry_group *group)
-{
-    double total = 0;
-
-    for (size_t i = 0; i < group->n; i++)
-        total += (double)group->items[i].value;
-    return total;
-}
-
 static const struct qry_change_points *points_of(const struct qry_change_side *side,
                                                  struct fg_slice name)
 {
@@ -140,8 +131,10 @@ static enum fg_code list_units(struct qry_query *query, const struct qry_groups 
     if (side->units == NULL)
         return qry_query_too_large(err);
     for (size_t i = 0; i < groups->n; i++) {
-        double total = total_of(&groups->items[i]);
+        double total = 0;
 
+        for (size_t k = 0; k < groups->items[i].n; k++)
+            total += (double)groups->items[i].items[k].value;
         if (total > 0)
             side->units[side->n_units++] =
                 (struct qry_change_unit){.group = &groups->items[i], .total = total};

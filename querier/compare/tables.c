@@ -1,5 +1,7 @@
 #include "querier/compare/tables.h"
 
+#include "common/base/value.h"
+
 #include <math.h>
 
 /* ---- sums ---- */
@@ -8,19 +10,6 @@
 static int64_t *new_dense(const struct qry_change_sides *sides)
 {
     return fg_calloc((size_t)sides->tree.n_nodes + 1, sizeof(int64_t));
-}
-
-static void sum_side(const struct qry_change_sides *sides, size_t side,
-                     struct qry_change_tables *tables)
-{
-    const struct qry_groups *groups = &sides->sides[side].groups;
-    int64_t *self = new_dense(sides);
-
-    for (size_t i = 0; i < groups->n; i++)
-        qry_group_sum(&groups->items[i], self);
-    fg_function_values_init(&tables->values[side], &tables->functions);
-    fg_function_values_set(&tables->values[side], &tables->functions, self);
-    free(self);
 }
 
 /* ---- rows ---- */
@@ -101,24 +90,13 @@ static enum fg_code make_rows(struct qry_change_tables *tables, double min_share
 
 /* ---- units ---- */
 
-static int64_t divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Makes the quantum divide a unit's values as well. */
 static void divide(const struct fg_function_values *values, uint32_t n, int64_t *quantum)
 {
     /* Self values only, since totals are sums of them. At 1 nothing can change any more. */
     for (uint32_t i = 0; i < n && *quantum != 1; i++)
         if (values->self[i] > 0 && (*quantum == 0 || values->self[i] % *quantum != 0))
-            *quantum = divisor(values->self[i], *quantum);
+            *quantum = (int64_t)fg_greatest_divisor((uint64_t)values->self[i], (uint64_t)*quantum);
 }
 
 static void fill_unit(const struct fg_function_values *values, size_t side, size_t unit,
@@ -161,8 +139,16 @@ enum fg_code qry_change_tables_make(const struct qry_change_sides *sides, double
 {
     *ret_tables = (struct qry_change_tables){0};
     fg_function_tree_init(&ret_tables->functions, &sides->tree);
-    for (size_t side = 0; side < QRY_CHANGE_SIDES; side++)
-        sum_side(sides, side, ret_tables);
+    for (size_t side = 0; side < QRY_CHANGE_SIDES; side++) {
+        const struct qry_groups *groups = &sides->sides[side].groups;
+        int64_t *self = new_dense(sides);
+
+        for (size_t i = 0; i < groups->n; i++)
+            qry_group_sum(&groups->items[i], self);
+        fg_function_values_init(&ret_tables->values[side], &ret_tables->functions);
+        fg_function_values_set(&ret_tables->values[side], &ret_tables->functions, self);
+        free(self);
+    }
     if (make_rows(ret_tables, min_share, sides, arena, err) != FG_OK)
         return err->code;
     fill_units(sides, ret_tables);

@@ -64,13 +64,6 @@ static bool is_below(const struct thinning *thinning, uint32_t low, uint32_t hig
     return a->first != b->first ? a->first > b->first : a->of_total < b->of_total;
 }
 
-/* Returns the row that tells of a function as a callee. */
-static uint32_t row_of(const struct thinning *thinning, uint32_t function)
-{
-    return thinning->totals[function] != QRY_THIN_NONE ? thinning->totals[function]
-                                                       : thinning->selfs[function];
-}
-
 /* What explains a row's change. */
 struct fold {
     double sum;
@@ -100,9 +93,13 @@ static void fold_rows(struct thinning *thinning, const struct qry_thin_edge *edg
     for (size_t i = 0; i < n_edges; i++) {
         uint32_t row =
             edges[i].caller == QRY_THIN_NONE ? QRY_THIN_NONE : thinning->totals[edges[i].caller];
+        /* A callee has its row of totals, or the one of self values if it has no totals. */
+        uint32_t below = thinning->totals[edges[i].callee] != QRY_THIN_NONE
+                             ? thinning->totals[edges[i].callee]
+                             : thinning->selfs[edges[i].callee];
 
         if (row != QRY_THIN_NONE && thinning->rows[row].found)
-            explain(thinning, row, row_of(thinning, edges[i].callee), edges[i].delta, &folds[row]);
+            explain(thinning, row, below, edges[i].delta, &folds[row]);
     }
     for (uint32_t i = 0; i < thinning->n; i++) {
         const struct qry_thin_row *row = &thinning->rows[i];
@@ -237,19 +234,6 @@ static void move_rows(struct thinning *thinning, key_of key, const struct fg_sli
 
 /* ---- all ---- */
 
-static void find_callers(struct thinning *thinning, size_t n_functions,
-                         const struct qry_thin_edge *edges, size_t n_edges)
-{
-    double *most = fg_calloc(n_functions + 1, sizeof *most);
-
-    for (size_t i = 0; i < n_edges; i++)
-        if (edges[i].size > most[edges[i].callee]) {
-            most[edges[i].callee] = edges[i].size;
-            thinning->callers[edges[i].callee] = edges[i].caller;
-        }
-    free(most);
-}
-
 void qry_thin(struct qry_thin_row *rows, size_t n, double whole, const struct fg_slice *names,
               size_t n_functions, const struct qry_thin_edge *edges, size_t n_edges)
 {
@@ -266,7 +250,15 @@ void qry_thin(struct qry_thin_row *rows, size_t n, double whole, const struct fg
         rows[i].moved = QRY_THIN_NONE;
         (rows[i].of_total ? thinning.totals : thinning.selfs)[rows[i].function] = i;
     }
-    find_callers(&thinning, n_functions, edges, n_edges);
+
+    double *most = fg_calloc(n_functions + 1, sizeof *most);
+
+    for (size_t i = 0; i < n_edges; i++)
+        if (edges[i].size > most[edges[i].callee]) {
+            most[edges[i].callee] = edges[i].size;
+            thinning.callers[edges[i].callee] = edges[i].caller;
+        }
+    free(most);
     fold_rows(&thinning, edges, n_edges);
     move_rows(&thinning, key_caller, names);
     move_rows(&thinning, key_package, names);
