@@ -1,5 +1,6 @@
 #include "distributor/distributor.h"
 
+#include "common/model/tenant_id.h"
 #include "common/net/connect.h"
 #include "distributor/forward.h"
 #include "distributor/ingest/ingest.h"
@@ -90,6 +91,33 @@ void dist_set_own_store(struct distributor *distributor, struct fg_id store)
 {
     distributor->own_store = store;
     atomic_store(&distributor->knows_own_store, true);
+}
+
+/* On the loop. */
+static void push_own(struct fg_msg *msg)
+{
+    struct fg_self_profile_push *push = fg_container(msg, struct fg_self_profile_push, msg);
+    struct distributor *distributor = push->sink_arg;
+
+    dist_push_v1_own(distributor, distributor->own_loop, distributor->own_tenant, push);
+}
+
+static void send_own(void *arg, struct fg_self_profile_push *push)
+{
+    struct distributor *distributor = arg;
+
+    push->sink_arg = distributor;
+    push->msg.run = push_own;
+    fg_loop_post(distributor->own_loop, &push->msg);
+}
+
+struct fg_self_profile_sink dist_self_profile_sink(struct distributor *distributor,
+                                                   struct fg_loop *loop, const char *tenant)
+{
+    distributor->own_loop = loop;
+    distributor->own_tenant =
+        fg_cstr(fg_tenants_are_several(distributor->tenants) ? tenant : FG_TENANT_ONLY);
+    return (struct fg_self_profile_sink){.send = send_own, .arg = distributor};
 }
 
 void dist_routes(struct distributor *distributor, struct fg_http_server *server)

@@ -15,6 +15,7 @@
 #include "common/net/http.h"
 #include "common/net/rpc/peers.h"
 #include "common/runtime/work.h"
+#include "common/self_profile/self_profile.h"
 #include "distributor/settings.h"
 
 struct distributor;
@@ -50,6 +51,13 @@ void dist_destroy(struct distributor *distributor);
 /* Sets the id of the store in which forwarded profiles end: the server's own, which forwards them
  * in turn, so that profiles which have been there are refused. Once; any thread. */
 void dist_set_own_store(struct distributor *distributor, struct fg_id store);
+
+/*
+ * Returns a sink that stores this process's own profiles, for `tenant` (borrowed) or, without
+ * tenancy, for the only one there is. loop: its uploads begin and end there. Once.
+ */
+struct fg_self_profile_sink dist_self_profile_sink(struct distributor *distributor,
+                                                   struct fg_loop *loop, const char *tenant);
 
 /* Adds its routes to a server that has not started yet. */
 void dist_routes(struct distributor *distributor, struct fg_http_server *server);

@@ -109,6 +109,8 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .registry = program->registry,
         .clock = program->clock,
     });
+    program->self_profile_sink = dist_self_profile_sink(service->distributor, program->loops[0],
+                                                        program->self_profiling.tenant);
     fg_ring_route(program->admin, service->watch);
     dist_routes(service->distributor, program->http);
     if (make_query_proxy(service, program, err) != FG_OK)

@@ -9,7 +9,8 @@
 
 struct v1_push {
     struct dist_upload upload;
-    struct fg_http_request *req;
+    struct fg_http_request *req;      /* NULL: of this process's own profiles, */
+    struct fg_self_profile_push *own; /* ... which this one brought */
     struct fg_connect_call call;
 
     /* Of the decoding that is under way, on a worker. */
@@ -253,4 +254,33 @@ void dist_push_v1_handle(struct fg_http_request *req, void *arg)
     if (err.code == FG_E_INVALID) /* a tenant's name that is none */
         err.code = FG_E_NO_TENANT;
     fg_connect_refuse(req, &push->call, &err);
+}
+
+/* ---- profiles of this process ---- */
+
+static void end_own(struct dist_upload *upload)
+{
+    struct v1_push *push = fg_container(upload, struct v1_push, upload);
+    struct fg_self_profile_push *own = push->own;
+    struct fg_err err = upload->err;
+
+    free(push);
+    own->done(own, err.code, err.msg);
+}
+
+void dist_push_v1_own(struct distributor *distributor, struct fg_loop *home, struct fg_slice tenant,
+                      struct fg_self_profile_push *own)
+{
+    static const struct dist_upload_interface interface = {.decode = decode, .respond = end_own};
+    struct v1_push *push = fg_new(struct v1_push);
+
+    push->own = own;
+    push->call = (struct fg_connect_call){.protocol = FG_CONNECT, .body = fg_buf_slice(&own->body)};
+    push->upload.interface = &interface;
+    push->upload.distributor = distributor;
+    push->upload.home = home;
+    push->upload.body = push->call.body;
+    push->upload.asked_tenant = tenant;
+    push->upload.sender = FG_LIT("self-profiling");
+    dist_upload_start(&push->upload);
 }

@@ -37,6 +37,8 @@ struct distributor {
     struct dist_shares *shares;             /* divides both among the distributors */
     struct dist_otlp_senders *otlp_senders; /* that use older versions of OTLP */
     struct dist_workspaces workspaces;
+    struct fg_loop *own_loop; /* of uploads of this process's own profiles; NULL: there are none */
+    struct fg_slice own_tenant;
     _Atomic int64_t expired_mono_ns; /* when expired profiles were last logged; 0: never */
 };
 

@@ -20,7 +20,7 @@ enum {
     ADMIN_CONNECTIONS_MAX = 256,  /* per loop */
     ADMIN_PORT_ABOVE = 1000,      /* the port of `listen` */
     PATH_MAX_BYTES = 4096,
-    SHARED_SECTIONS = 7, /* of settings, before those of the program */
+    SHARED_SECTIONS = 8, /* of settings, before those of the program */
     SMALL_ARENAS = 1,    /* of malloc: each keeps what its threads have freed */
 };
 
@@ -178,6 +178,9 @@ static void make_conf(struct fg_program *program)
     program->conf.sections[6] =
         (struct fg_conf_section){"encryption.kms", fg_encryption_kms_fields,
                                  fg_encryption_kms_n_fields, &program->encryption.kms};
+    program->conf.sections[7] =
+        (struct fg_conf_section){"self_profiling", fg_self_profile_fields, fg_self_profile_n_fields,
+                                 &program->self_profiling};
     if (def->n_sections > 0)
         memcpy(program->conf.sections + SHARED_SECTIONS, def->sections,
                def->n_sections * sizeof *def->sections);
@@ -698,6 +701,54 @@ enum fg_code fg_program_check_bucket(struct fg_program *program, struct fg_bucke
     return fg_program_await(program, FG_PROGRAM_BUCKET, check_bucket, bucket, err);
 }
 
+/* ---- self-profiling ---- */
+
+/* The service that the program is in profiles: "flamegrid server" is flamegrid. */
+static void self_profile_service(const char *program, char *out, size_t size)
+{
+    struct fg_slice name = fg_cstr(program);
+
+    if (fg_slice_ends(name, " server"))
+        name.len -= strlen(" server");
+    (void)snprintf(out, size, "%.*s", FG_S(name));
+    for (char *at = strchr(out, ' '); at != NULL; at = strchr(at, ' '))
+        *at = '-';
+}
+
+/* A program that cannot be profiled works all the same. */
+static void start_self_profile(struct fg_program *program)
+{
+    struct fg_self_profile_config config = {.settings = &program->self_profiling,
+                                            .service = program->self_profile_service,
+                                            .instance = program->self_profile_instance,
+                                            .version = fg_program_version(),
+                                            .sink = program->self_profile_sink,
+                                            .registry = program->registry,
+                                            .clock = program->clock};
+    struct fg_err err;
+
+    if (!program->self_profiling.enabled)
+        return;
+    if (program->self_profiling.url[0] != '\0') {
+        program->self_profile_http =
+            fg_push_http_create(&program->self_profiling, program->loops[0]);
+        config.sink = fg_push_http_sink(program->self_profile_http);
+    }
+    if (config.sink.send == NULL)
+        return;
+    self_profile_service(program->def->name, program->self_profile_service,
+                         sizeof program->self_profile_service);
+    if (default_presence_name(program, program->self_profile_instance, &err) != FG_OK ||
+        fg_self_profile_start(&config, &program->self_profile, &err) != FG_OK)
+        fg_log_warn("this process is not profiled", fg_ls("err", err.msg));
+}
+
+static void stop_self_profile(struct fg_program *program)
+{
+    fg_self_profile_stop(fg_take(program->self_profile));
+    fg_push_http_close(program->self_profile_http);
+}
+
 /* ---- start and stop ---- */
 
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
@@ -710,6 +761,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         return err->code;
     /* Only now: a load balancer sends nothing before this. The port is open earlier, so that
      * /healthz and /ready answer while the bucket is awaited. */
+    start_self_profile(program);
     atomic_store(&program->ready, true);
     fg_log_info("ready", fg_ls("program", program->def->name));
     notify_service_manager(program, "READY=1");
@@ -728,6 +780,7 @@ static void wind_down(struct fg_program *program)
 static void stop(struct fg_program *program)
 {
     atomic_store(&program->ready, false);
+    stop_self_profile(program); /* its last push needs all that follows */
     if (program->http != NULL)
         /* Servers first: they drain, and requests under way still find all that they use. */
         fg_http_server_stop(program->http);
@@ -751,6 +804,7 @@ static void stop(struct fg_program *program)
         fg_loop_destroy(program->loops[i]);
     }
     free(program->loops);
+    fg_push_http_destroy(program->self_profile_http);
     for (unsigned i = 0; i < program->n_disks; i++)
         fg_disk_unwatch(program->disks[i]);
     fg_access_destroy(program->access); /* requests that outlive the servers refer to it */

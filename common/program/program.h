@@ -45,6 +45,8 @@
 #include "common/runtime/disk.h"
 #include "common/runtime/loop.h"
 #include "common/runtime/work.h"
+#include "common/self_profile/push_http.h"
+#include "common/self_profile/self_profile.h"
 #include "common/storage/bucket/settings.h"
 
 #include <stdatomic.h>
@@ -113,6 +115,7 @@ struct fg_program {
     struct fg_access_login_settings login_settings;
     struct fg_audit_settings audit_settings;
     struct fg_encryption_settings encryption;
+    struct fg_self_profile_settings self_profiling;
     struct fg_conf conf;
     struct fg_conf_field *
         *own_fields; /* [n_sections]: tables with defaults of the def; NULL: none */
@@ -140,6 +143,12 @@ struct fg_program {
     struct fg_trim *trim;
     struct fg_notify notify; /* the service manager that started the program */
     struct fg_watchdog *watchdog;
+    /* Takes the program's own profiles. start() may set it; it stays in use until stop(). Without
+     * it, and without self_profiling.url, the program is not profiled. */
+    struct fg_self_profile_sink self_profile_sink;
+    struct fg_push_http *self_profile_http; /* a sink, too; NULL: none */
+    struct fg_self_profile *self_profile;   /* NULL: none */
+    char self_profile_service[64], self_profile_instance[FG_MEMBER_NAME_MAX_BYTES + 1]; /* labels */
     struct fg_tenants *tenants;
     /* Decides who may do what, and records it: fg_program_start_access(). */
     struct fg_access *access;

@@ -35,7 +35,8 @@ def read(*path):
 
 
 def programs(build, arch, debug):
-    """The programs' bytes. Debug information is left out unless the image is one for debuggers."""
+    """The programs' bytes. Debug information is left out unless the image is one for debuggers; the table of symbols stays, from which
+    self-profiling has the names of functions."""
     triplet = system.TRIPLETS[arch]
     strip = "strip" if platform.machine() == triplet.partition("-")[0] else triplet + "-strip"
     found = {}
@@ -44,7 +45,7 @@ def programs(build, arch, debug):
             path = os.path.join(build, name)
             if not debug:
                 path = shutil.copy(path, folder)
-                subprocess.run([strip, "--strip-unneeded", path], check=True)
+                subprocess.run([strip, "--strip-debug", path], check=True)
             found[name] = read(path)
     return found
 

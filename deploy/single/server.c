@@ -208,6 +208,8 @@ static enum fg_code start_distributor(struct server *server, struct fg_program *
         .registry = program->registry,
         .clock = program->clock,
     });
+    program->self_profile_sink = dist_self_profile_sink(server->distributor, program->loops[0],
+                                                        program->self_profiling.tenant);
     dist_routes(server->distributor, program->http);
     return FG_OK;
 }

@@ -193,7 +193,8 @@ def allowed(things):
 
 
 CALLS = {("distributor", "ingester", 4101), ("querier", "ingester", 4101), ("ingester", "ingester", 4101), ("querier", "querier", 4102),
-         ("canary", "distributor", 4040), ("canary", "querier", 4040)}
+         ("canary", "distributor", 4040), ("canary", "querier", 4040),
+         ("ingester", "distributor", 4040), ("querier", "distributor", 4040), ("compactor", "distributor", 4040)}
 
 
 def case_policies_allow_what_is_needed(chart):
@@ -205,6 +206,17 @@ def case_policies_allow_what_is_needed(chart):
     check(allowed(chart.objects("single")) == {("canary", "single", 4040)}, "%s", allowed(chart.objects("single")))
     outside = [rule for rule in find(chart.objects("cluster"), "NetworkPolicy", "compactor")["spec"]["egress"] if "to" not in rule]
     check([[port["port"] for port in rule["ports"]] for rule in outside] == [[53, 53], [443, 9000]], "%s", outside)
+
+
+def case_own_profiles_go_to_distributors(chart):
+    """With tokens only if the chart was given one: a distributor would refuse what comes without."""
+    for part in ("ingester", "querier", "compactor"):
+        url = settings_of(chart.objects("cluster"), part)["self_profiling"]["url"]
+        check(url.startswith("http://") and "-distributor." in url and url.endswith(":4040"), "%s: %s", part, url)
+        check(settings_of(chart.objects("tokens"), part)["self_profiling"]["token_file"] == "/run/secrets/flamegrid/access/selfProfilingToken", "%s", part)
+        check("self_profiling" not in settings_of(chart.objects("tokens without one for self-profiling"), part), "%s", part)
+    check("self_profiling" not in settings_of(chart.objects("cluster"), "distributor"), "a distributor takes its own")
+    check("self_profiling" not in settings_of(chart.objects("single"), "single"), "a single server takes its own")
 
 
 def case_operators_port_is_for_prometheus(chart):
@@ -426,7 +438,7 @@ def main():
         tally.run("refused: " + name, case_refused, chart, name)
     for minor in range(tools.OLDEST, tools.NEWEST + 1):
         tally.run("schemas: 1.%d" % minor, case_schemas, chart, minor)
-    for case in (case_schemas_refuse_what_there_is_not, case_manifests, case_overlay_and_examples, case_render_is_stable, case_policies_allow_what_is_needed, case_operators_port_is_for_prometheus,
+    for case in (case_schemas_refuse_what_there_is_not, case_manifests, case_overlay_and_examples, case_render_is_stable, case_policies_allow_what_is_needed, case_own_profiles_go_to_distributors, case_operators_port_is_for_prometheus,
                  case_memory_follows_the_limit, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
                  case_routes_agree_with_the_programs, case_every_setting_may_be_a_value, pods.case_a_cluster_of_rendered_pods):
         tally.run(case.__name__[len("case_"):].replace("_", " "), case, chart)

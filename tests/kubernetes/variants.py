@@ -9,7 +9,7 @@ def cluster(**more):
     return {**CLUSTER, **more}
 
 
-TOKENS = {"mode": "token", **{name: {"existingSecret": "tokens", "key": name} for name in ("bootstrapToken", "masterKey", "metricsToken", "canaryToken")}}
+TOKENS = {"mode": "token", **{name: {"existingSecret": "tokens", "key": name} for name in ("bootstrapToken", "masterKey", "metricsToken", "canaryToken", "selfProfilingToken")}}
 MONITORS = {"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True},
             "dashboards": {"enabled": True}, "labels": {"release": "prometheus"}}
 GATEWAY = [{"name": "public", "namespace": "gateways"}]
@@ -40,6 +40,7 @@ VARIANTS = {
     "cert-manager with an issuer": (cluster(rpc={"tls": "certManager", "certManager": {"issuerRef": {"kind": "ClusterIssuer", "name": "ours"}}}), 25),
     "pod certificates": (cluster(rpc={"tls": "podCertificate", "podCertificate": {"signerName": "example.com/flamegrid"}}), 37),
     "tokens": (cluster(access=TOKENS, monitoring=MONITORS), 25),
+    "tokens without one for self-profiling": (cluster(access={**TOKENS, "selfProfilingToken": {"existingSecret": ""}}), 25),
     "TLS for clients": (cluster(tls={"existingSecret": "tls"}, monitoring=MONITORS, distributor={"queryProxy": True}), 25),
     "single with TLS": ({"mode": "single", "tls": {"existingSecret": "tls"}, "access": TOKENS, "monitoring": MONITORS, "routes": ROUTES}, 25),
     "monitoring": (cluster(monitoring=MONITORS), 25),

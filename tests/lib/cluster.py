@@ -65,6 +65,7 @@ class Member:
         """more, environment: settings and variables for this start only."""
         program = os.path.join(os.path.dirname(flamegrid.binary()), "flamegrid-" + self.kind)
         variables = {name: value for name, value in os.environ.items() if not name.startswith("FG_")}
+        variables["FG_SELF_PROFILING_ENABLED"] = os.environ["FG_SELF_PROFILING_ENABLED"]  # set by flamegrid.py
         variables.update({**self.environment, **(environment or {})})
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen([program, *self.arguments, *more], stdout=log, stderr=log,

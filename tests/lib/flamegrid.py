@@ -26,6 +26,9 @@ READY_TIMEOUT_S = 60  # the sanitizers' build reads its log back slowly
 STOP_TIMEOUT_S = 60
 METRICS_FRESH_S = 1.05  # a server makes a new text at most once a second
 PORT_FIRST = 10000
+# Servers of tests have the profiles that the test sends and no others.
+os.environ.setdefault("FG_SELF_PROFILING_ENABLED", "false")
+
 ACTION = {"X-Flamegrid-Action": "test"}  # header of operators' requests that change something
 
 

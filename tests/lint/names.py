@@ -14,6 +14,8 @@ import sys
 
 PREFIXES = {"common": "fg", "proto": "fg", "distributor": "dist", "ingester": "ing", "querier": "qry", "compactor": "cmp",
             "deploy/cli": "cli", "deploy/canary": "canary", "deploy/single": "single"}
+# It stands in for functions of the C library, so its names are those.
+STANDS_IN = "common/self_profile/hooks.c"
 OUTPUT = re.compile(r" -o (\S+)")
 # main; what sanitizers and C++ add.
 OTHERS = re.compile(r"main$|_Z|__|DW\.ref")
@@ -25,7 +27,7 @@ def objects(build):
         for entry in json.load(file):
             path = os.path.relpath(os.path.join(entry["directory"], entry["file"]))
             for folder, prefix in PREFIXES.items():
-                if path.startswith(folder + "/"):
+                if path.startswith(folder + "/") and path != STANDS_IN:
                     yield path, os.path.join(entry["directory"], OUTPUT.search(entry["command"]).group(1)), prefix
 
 

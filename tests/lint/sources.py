@@ -12,7 +12,7 @@ import re
 import sys
 
 # Inside common each folder uses itself and those before it.
-COMMON = ["base", "runtime", "net", "net/rpc", "model", "storage/seal", "storage/store", "storage/bucket", "storage/cache",
+COMMON = ["base", "runtime", "net", "net/rpc", "self_profile", "model", "storage/seal", "storage/store", "storage/bucket", "storage/cache",
           "storage/block",
           "storage/rollup", "cluster/membership", "cluster/ring", "cluster/manifest", "cluster/usage", "cluster/shares", "access/jwt", "access/registry", "access/keys", "access/guard",
           "access/audit", "access/issuer", "access/people", "access", "access/admin", "program"]

@@ -67,6 +67,12 @@
 {{- div (mul (include "flamegrid.bytes" $job | int64) 12) (mul 5 1048576) -}}Mi
 {{- end -}}
 
+{{/* Not empty: the part sends profiles of itself to distributors, which take their own. Of (dict "root" $ "part" "ingester"). */}}
+{{- define "flamegrid.sendsOwnProfiles" -}}
+{{- $access := .root.Values.access -}}
+{{- if and (has .part (list "ingester" "querier" "compactor")) (or (ne $access.mode "token") (ne $access.selfProfilingToken.existingSecret "")) -}}true{{- end -}}
+{{- end -}}
+
 {{/* The file that a part reads. Of (dict "root" $ "part" "ingester"). Later ones of these come before earlier ones: what the chart proposes,
      settings of all, settings of the part, and what only the chart knows. */}}
 {{- define "flamegrid.config" -}}
@@ -100,6 +106,15 @@
 {{- end -}}
 {{- with $values.tenants -}}
 {{- $_ := set $fixed "tenants_file" "/etc/flamegrid-tenants/tenants.yaml" -}}
+{{- end -}}
+{{- if include "flamegrid.sendsOwnProfiles" . -}}
+{{- $_ := set $proposed "self_profiling" (dict "url" (include "flamegrid.url" (dict "root" $root "part" "distributor"))) -}}
+{{- if and $values.tls.existingSecret $values.tls.caKey -}}
+{{- $_ := set $proposed.self_profiling "ca_file" (printf "%s/tls/%s" $dir $values.tls.caKey) -}}
+{{- end -}}
+{{- with $values.access.selfProfilingToken.existingSecret -}}
+{{- $_ := set $proposed.self_profiling "token_file" (printf "%s/access/selfProfilingToken" $dir) -}}
+{{- end -}}
 {{- end -}}
 {{- if has $part (list "ingester" "distributor" "querier" "scraper") -}}
 {{- $rpc := dict -}}

@@ -35,7 +35,7 @@
       - {key: {{ $values.bucket.secretKeyKey }}, path: secret_key}
 {{- end }}
 {{- $access := list -}}
-{{- range list "bootstrapToken" "masterKey" "clientSecret" -}}
+{{- range list "bootstrapToken" "masterKey" "clientSecret" "selfProfilingToken" -}}
 {{- $secret := index $values.access . -}}
 {{- if $secret.existingSecret -}}
 {{- $access = append $access (dict "secret" (dict "name" $secret.existingSecret "items" (list (dict "key" $secret.key "path" .)))) -}}

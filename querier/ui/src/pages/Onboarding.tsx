@@ -1,4 +1,5 @@
-/* There is nothing in the range: of a server without any profile the lines to send the first one, else where the data is. */
+/* There is nothing in the range: of a server without any profile the lines to send the first one, else where the data is. A
+   server that profiles itself soon has profiles, but none of anybody's: then the lines follow its own services. */
 
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
@@ -12,11 +13,39 @@ import { Snippets } from "../ui/Snippets";
 import { snippets } from "./snippets";
 
 const ASK_EVERY_MS = 2000;
+const REFRESH_EVERY_MS = 10_000; /* with something to look at meanwhile */
+
+/* Services of the server itself (self_profiling). */
+export const isOwnService = (service: string): boolean => /^flamegrid(-(distributor|ingester|querier|compactor))?$/.test(service);
 
 interface Stats {
   dataIngested?: boolean;
   oldestProfileTime?: string;
   newestProfileTime?: string;
+}
+
+/* Below services of the server itself: until there is one of somebody else. */
+export function OnboardingBelow() {
+  const { params } = useRoute();
+  const { refresh } = useNow();
+
+  useEffect(() => {
+    const timer = setInterval(refresh, REFRESH_EVERY_MS);
+    return () => clearInterval(timer);
+  }, [refresh]);
+  return (
+    <section className="card start">
+      <h1>Send profiles of yours</h1>
+      <p>
+        So far the server profiles itself. Agents of Pyroscope and OpenTelemetry work unchanged; they need only the address of this server.
+      </p>
+      <Snippets all={snippets(location.origin + BASE, params.tenant)} />
+      <p className="waiting" role="status">
+        <span className="dot" />
+        Waiting for the first profile of yours … this page shows it as soon as it is there.
+      </p>
+    </section>
+  );
 }
 
 export function Onboarding() {

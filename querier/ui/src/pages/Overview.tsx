@@ -18,7 +18,7 @@ import { Skeleton, SlowNote } from "../ui/Busy";
 import { Problem } from "../ui/Problem";
 import { SearchField } from "../ui/SearchField";
 import { WorthStrip } from "../ui/Summary";
-import { Onboarding } from "./Onboarding";
+import { Onboarding, OnboardingBelow, isOwnService } from "./Onboarding";
 
 const POINTS = 60;
 const SPARK_W = 240;
@@ -151,6 +151,7 @@ export function Overview() {
           ))}
         </ul>
       )}
+      {all.every((one) => isOwnService(one.service)) && <OnboardingBelow />}
     </>
   );
 }
