@@ -111,6 +111,10 @@ void cli_usage_missing(const json_t *answer, struct fg_buf *out)
     uint64_t profiles = sum_waiting(answer, "profiles");
     size_t growing = count_growing(answer);
 
+    if (json_array_size(json_object_get(answer, "days")) == 0 && profiles == 0)
+        fg_buf_puts(out,
+                    "nothing is counted for these days yet; profiles are counted once they are "
+                    "in the bucket, some minutes after they came");
     if (profiles + growing == 0)
         return;
     fg_buf_puts(out, "not all is in yet: ");
