@@ -533,6 +533,20 @@ struct scan {
     bool data, summing; /* what is asked of the current chunk */
 };
 
+/* A record that was cut has its totals, or is read whole. */
+static enum fg_code read_record(struct fg_store_iter *iter, struct ing_record *ret_record,
+                                struct fg_err *err)
+{
+    if (iter->cut > 0 && ing_record_open_front(iter->value, ret_record))
+        return FG_OK;
+    fg_store_iter_whole(iter);
+    if (!iter->valid) {
+        *err = iter->err;
+        return err->code;
+    }
+    return ing_record_open(iter->value, ret_record, err);
+}
+
 static enum fg_code visit_data(struct scan *scan, const struct ing_catalog_match *matches, size_t n,
                                const struct ing_head_profile_key *key, struct fg_err *err)
 {
@@ -540,8 +554,8 @@ static enum fg_code visit_data(struct scan *scan, const struct ing_catalog_match
     struct ing_record record;
 
     query->profiles++;
-    query->bytes += scan->iter->key.len + scan->iter->value.len;
-    if (ing_record_open(scan->iter->value, &record, err) != FG_OK)
+    query->bytes += scan->iter->key.len + scan->iter->value.len + scan->iter->cut;
+    if (read_record(scan->iter, &record, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < n; i++)
         if (scan->visit(scan->arg, &matches[i], key, &record, err) != FG_OK)
@@ -671,6 +685,8 @@ enum fg_code ing_query_scan(struct ing_query *query, const struct ing_query_scop
     if (scope->n_matches == 0 || scope->n_chunks == 0)
         return FG_OK;
     fg_buf_init(&scan.key, 64);
+    if (query->fronts)
+        fg_store_iter_prefer_fronts(scan.iter);
     code = scan_chunks(&scan, err);
     fg_buf_done(&scan.key);
     return code == FG_OK ? ing_query_sums_finish(sums, err) : code;

@@ -50,7 +50,8 @@ struct ing_query {
     bool lenient;        /* leave out profiles that cannot be read */
     uint64_t unreadable; /* how many were left out */
     char why_unreadable[FG_ERR_MSG_MAX_BYTES]; /* the first of them */
-    bool lists; /* lists series, without values: profiles that may be in the bucket count, too */
+    bool fronts; /* reads totals of records, and nothing behind them */
+    bool lists;  /* lists series, without values: profiles that may be in the bucket count, too */
     char lacks[QUERY_LACKS_BYTES]; /* what the answer says is missing; "": it is complete */
 };
 

@@ -214,6 +214,7 @@ static enum fg_code answer(struct points *points, struct fg_err *err)
         head->selection->end_ns < head->selection->start_ns)
         return fg_fail(err, FG_E_INVALID, "points without a selection, step or range");
     limit_arena(points);
+    query->fronts = true;
     points->start_ns = head->selection->start_ns;
     points->step_ns = head->step_ns;
     points->last_step =

@@ -135,25 +135,49 @@ static enum fg_code corrupt(struct fg_err *err, const char *where)
     return fg_fail(err, FG_E_CORRUPT, "stored profile: %s", where);
 }
 
+/* Reads what is before the totals. whole: the samples are behind them. Returns false if it cannot
+ * be read; *ret_version false: it is of another version. */
+static bool read_head(struct fg_cur *cur, bool whole, struct ing_record *record, bool *ret_version)
+{
+    *ret_version = fg_cur_varint(cur) == RECORD_VERSION;
+    record->generation = (uint32_t)fg_cur_varint(cur);
+    record->duration_ns = fg_cur_zigzag(cur);
+    record->period = fg_cur_zigzag(cur);
+    record->n_types = (uint32_t)fg_cur_count(cur, 1);
+    /* A sample takes at least a byte, so the count cannot ask for more memory than the record
+     * justifies. */
+    if (whole)
+        record->n_samples = (uint32_t)fg_cur_count(cur, 1);
+    else
+        (void)fg_cur_varint(cur);
+    record->totals = *cur;
+    return *ret_version && !cur->bad && record->n_types <= TYPES_MAX;
+}
+
 enum fg_code ing_record_open(struct fg_slice in, struct ing_record *ret_record, struct fg_err *err)
 {
     struct fg_cur cur = fg_cur(in);
     struct ing_record record = {0};
+    bool version;
 
-    if (fg_cur_varint(&cur) != RECORD_VERSION)
-        return corrupt(err, "version");
-    record.generation = (uint32_t)fg_cur_varint(&cur);
-    record.duration_ns = fg_cur_zigzag(&cur);
-    record.period = fg_cur_zigzag(&cur);
-    record.n_types = (uint32_t)fg_cur_count(&cur, 1);
-    /* A sample takes at least a byte, so the count cannot ask for more memory than the record
-     * justifies. */
-    record.n_samples = (uint32_t)fg_cur_count(&cur, 1);
-    record.totals = cur;
-    if (cur.bad || record.n_types > TYPES_MAX)
-        return corrupt(err, "head");
+    if (!read_head(&cur, true, &record, &version))
+        return corrupt(err, version ? "head" : "version");
     *ret_record = record;
     return FG_OK;
+}
+
+bool ing_record_open_front(struct fg_slice front, struct ing_record *ret_record)
+{
+    struct fg_cur cur = fg_cur(front);
+    struct ing_record record = {0};
+    bool version;
+
+    if (!read_head(&cur, false, &record, &version))
+        return false;
+    for (uint32_t t = 0; t < record.n_types; t++)
+        (void)fg_cur_varint(&cur);
+    *ret_record = record;
+    return !cur.bad;
 }
 
 enum fg_code ing_record_total(const struct ing_record *record, uint32_t type, uint64_t *ret_total,

@@ -41,6 +41,10 @@ struct ing_record {
 enum fg_code ing_record_open(struct fg_slice in, struct ing_record *ret_record,
                              struct fg_err *err) fg_must_check;
 
+/* As before, for a record of which only the first bytes are there: it has totals, and no samples.
+ * Returns false if the bytes do not reach to the last total. */
+bool ing_record_open_front(struct fg_slice front, struct ing_record *ret_record) fg_must_check;
+
 /* Returns the total of one type, without reading the samples. FG_E_CORRUPT. */
 enum fg_code ing_record_total(const struct ing_record *record, uint32_t type, uint64_t *ret_total,
                               struct fg_err *err) fg_must_check;

@@ -105,6 +105,10 @@ void cli_usage_missing(const json_t *answer, struct fg_buf *out)
 
     for (size_t i = 0; i < json_array_size(days); i++)
         growing += json_is_true(json_object_get(json_array_get(days, i), "preliminary"));
+    if (json_array_size(days) == 0 && profiles == 0)
+        fg_buf_puts(out,
+                    "nothing is counted for these days yet; profiles are counted once they are "
+                    "in the bucket, some minutes after they came");
     if (profiles + growing == 0)
         return;
     fg_buf_puts(out, "not all is in yet: ");

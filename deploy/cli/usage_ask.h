@@ -24,7 +24,7 @@ enum fg_code cli_usage_ask_json(struct cli_client *client,
                                 struct fg_err *err) fg_must_check;
 
 /* Appends a sentence about what an answer does not have yet: profiles that count for no day, and
- * days whose numbers grow. Nothing if it has all. */
+ * days whose numbers grow; or that it has none. Nothing if it has all. */
 void cli_usage_missing(const json_t *answer, struct fg_buf *out);
 
 /* Returns the number of a member; 0 if it is not there. */

@@ -82,7 +82,8 @@ static void dead_destroy(struct fg_store_iter *iter)
 
 struct fg_store_iter *fg_store_iter_failed(const struct fg_err *err)
 {
-    static const struct fg_store_iter_ops dead_ops = {dead_seek, dead_next, dead_destroy};
+    static const struct fg_store_iter_ops dead_ops = {
+        .seek = dead_seek, .next = dead_next, .destroy = dead_destroy};
     struct fg_store_iter *dead = fg_new(struct fg_store_iter);
 
     dead->ops = &dead_ops;

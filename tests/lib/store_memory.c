@@ -261,8 +261,8 @@ static struct memory_iter *copy_span(struct memory_store *memory, const struct f
 static struct fg_store_iter *memory_iter_create(struct fg_store *store, unsigned family_nr,
                                                 struct fg_slice from, struct fg_slice to)
 {
-    static const struct fg_store_iter_ops ops = {memory_iter_seek, memory_iter_next,
-                                                 memory_iter_destroy};
+    static const struct fg_store_iter_ops ops = {
+        .seek = memory_iter_seek, .next = memory_iter_next, .destroy = memory_iter_destroy};
     struct memory_store *memory = memory_of(store);
     struct family *family = &memory->families[family_nr];
 

@@ -255,8 +255,8 @@ enum fg_code fg_grant_tenants(const struct fg_grant *grant, bool several, struct
     } else if (header.len == 0 && grant->kind != FG_GRANT_ANYONE) {
         return fg_fail(
             err, FG_E_NO_TENANT,
-            "no org id: you have access to several tenants, X-Scope-OrgID says which one "
-            "is meant");
+            "no org id: you have access to several tenants; X-Scope-OrgID, or one of them as user "
+            "name of Basic authentication, says which one is meant");
     } else if (fg_tenant_ids_parse(header, ret_ids, err) != FG_OK) {
         return err->code;
     }

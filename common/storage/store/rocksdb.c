@@ -631,8 +631,8 @@ static void rocks_iter_destroy(struct fg_store_iter *iter)
 
 static struct rocks_iter *iter_alloc(struct fg_slice from, struct fg_slice to)
 {
-    static const struct fg_store_iter_ops ops = {rocks_iter_seek, rocks_iter_next,
-                                                 rocks_iter_destroy};
+    static const struct fg_store_iter_ops ops = {
+        .seek = rocks_iter_seek, .next = rocks_iter_next, .destroy = rocks_iter_destroy};
     struct rocks_iter *it = fg_calloc(1, sizeof *it + from.len + to.len);
 
     it->iter.ops = &ops;

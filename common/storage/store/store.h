@@ -130,12 +130,16 @@ struct fg_store_iter_ops {
     void (*seek)(struct fg_store_iter *iter, struct fg_slice key); /* to the first key >= it */
     void (*next)(struct fg_store_iter *iter);
     void (*destroy)(struct fg_store_iter *iter);
+    /* NULL: values are always whole. */
+    void (*prefer_fronts)(struct fg_store_iter *iter);
+    void (*whole)(struct fg_store_iter *iter);
 };
 
 struct fg_store_iter {
     const struct fg_store_iter_ops *ops;
     bool valid;                 /* the iterator is at an entry */
     struct fg_slice key, value; /* of the entry, valid until the next move */
+    size_t cut;                 /* bytes that the value lacks at its end (prefer_fronts) */
     struct fg_err err;          /* FG_OK, or the error that made valid false */
 };
 
@@ -155,6 +159,19 @@ static inline void fg_store_iter_seek(struct fg_store_iter *iter, struct fg_slic
 static inline void fg_store_iter_next(struct fg_store_iter *iter)
 {
     iter->ops->next(iter);
+}
+/* Tells the iterator that the caller mostly needs the first bytes of values, up to about forty:
+ * from now on a value may have no more than that, if that is faster. */
+static inline void fg_store_iter_prefer_fronts(struct fg_store_iter *iter)
+{
+    if (iter->ops->prefer_fronts != NULL)
+        iter->ops->prefer_fronts(iter);
+}
+/* Makes the value whole if it was cut. It may turn out to be unreadable: valid is false then. */
+static inline void fg_store_iter_whole(struct fg_store_iter *iter)
+{
+    if (iter->cut > 0)
+        iter->ops->whole(iter);
 }
 /* Frees the iterator. Accepts NULL. */
 static inline void fg_store_iter_destroy(struct fg_store_iter *iter)

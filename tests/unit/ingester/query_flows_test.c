@@ -77,7 +77,8 @@ static void held_destroy(struct fg_store_iter *iter)
 static struct fg_store_iter *held_iter(struct fg_store *store, unsigned family,
                                        struct fg_slice from, struct fg_slice to)
 {
-    static const struct fg_store_iter_ops ops = {held_seek, held_next, held_destroy};
+    static const struct fg_store_iter_ops ops = {
+        .seek = held_seek, .next = held_next, .destroy = held_destroy};
     struct held_store *held = fg_container(store, struct held_store, store);
     struct fg_store_iter *inner = fg_store_iter_create(held->inner, family, from, to);
     struct held_iter *iter;

@@ -289,6 +289,40 @@ static void truncated_record_is_corrupt(void **state)
     fg_buf_done(&bytes);
 }
 
+/* However short: it has all totals, or says that it does not. */
+static void the_front_of_a_record_has_its_totals(void **state)
+{
+    static struct made made;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        struct ing_record record, front;
+        struct fg_buf bytes;
+        struct fg_err err;
+        bool fits = false;
+
+        make(&made, seed);
+        fg_buf_init(&bytes, SIZE_MAX);
+        encode(&made, 7, &bytes);
+        assert_int_equal(ing_record_open(fg_buf_slice(&bytes), &record, &err), FG_OK);
+        for (size_t len = 0; len <= bytes.len; len++) {
+            bool before = fits;
+
+            fits = ing_record_open_front(fg_bytes(bytes.ptr, len), &front);
+            assert_true(fits || !before);
+            for (uint32_t type = 0; fits && type < made.n_types; type++) {
+                uint64_t got, want;
+
+                assert_int_equal(ing_record_total(&front, type, &got, &err), FG_OK);
+                assert_int_equal(ing_record_total(&record, type, &want, &err), FG_OK);
+                assert_int_equal(got, want);
+            }
+        }
+        assert_true(fits);
+        fg_buf_done(&bytes);
+    }
+}
+
 /* Programs of before stored no sizes, and those that have them say the same otherwise. */
 static void the_size_is_at_the_end(void **state)
 {
@@ -314,6 +348,7 @@ int main(void)
         cmocka_unit_test(record_round_trip_keeps_the_profile),
         cmocka_unit_test(sorting_equals_the_slow_model),
         cmocka_unit_test(columns_are_small),
+        cmocka_unit_test(the_front_of_a_record_has_its_totals),
         cmocka_unit_test(the_size_is_at_the_end),
         cmocka_unit_test(damaged_records_are_errors),
         cmocka_unit_test(truncated_record_is_corrupt),

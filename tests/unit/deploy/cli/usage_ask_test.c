@@ -15,8 +15,11 @@ static void missing_usage_is_told_in_one_sentence(void **state)
     static const struct {
         const char *answer, *says;
     } cases[] = {
-        {"{\"days\":[],\"waiting\":[]}", ""},
-        {"{}", ""},
+        {"{\"days\":[],\"waiting\":[" WAITING("0", "0") "]}",
+         "nothing is counted for these days yet; profiles are counted once they are in the bucket, "
+         "some minutes after they came"},
+        {"{\"days\":[],\"waiting\":[" WAITING("1", "7") "]}",
+         "not all is in yet: 1 profile (7B as sent) still to be merged, for no day yet"},
         {"{\"days\":[" DAY("false") "],\"waiting\":[" WAITING("0", "0") "]}", ""},
         {"{\"days\":[" DAY("true") "," DAY("false") "],\"waiting\":[]}",
          "not all is in yet: the numbers of 1 day still grow"},

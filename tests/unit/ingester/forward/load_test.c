@@ -366,7 +366,8 @@ static void many_destroy(struct fg_store_iter *iter)
 static struct fg_store_iter *many_iter(struct fg_store *store, unsigned family,
                                        struct fg_slice from, struct fg_slice to)
 {
-    static const struct fg_store_iter_ops ops = {many_seek, many_next, many_destroy};
+    static const struct fg_store_iter_ops ops = {
+        .seek = many_seek, .next = many_next, .destroy = many_destroy};
     struct many_iter *at;
 
     if (family != HEAD_OUTBOX)

@@ -319,6 +319,132 @@ static void an_iterator_stops_at_a_value_that_was_changed(void **state)
     fg_store_close(store);
 }
 
+/* ---- fronts ---- */
+
+static const char long_text[] = "a value that is longer than what is remembered of it, by far";
+
+static struct fg_store_iter *fronts_of(struct fg_store *store)
+{
+    struct fg_store_iter *iter = fg_store_iter_create(store, DATA, FG_LIT(""), FG_LIT(""));
+
+    fg_store_iter_prefer_fronts(iter);
+    fg_store_iter_seek(iter, FG_LIT(""));
+    return iter;
+}
+
+/* What the iterator shows is the text, or its beginning, and then it can be had whole. */
+static void expect_front(struct fg_store_iter *iter, const char *text, bool cut)
+{
+    assert_true(iter->valid);
+    assert_int_equal(iter->cut > 0, cut);
+    assert_int_equal(iter->value.len + iter->cut, strlen(text));
+    assert_memory_equal(iter->value.ptr, text, iter->value.len);
+    assert_true(iter->value.len >= 40 || iter->cut == 0);
+    fg_store_iter_whole(iter);
+    assert_true(iter->valid && iter->cut == 0 && fg_slice_is(iter->value, text));
+}
+
+static void fronts_are_the_beginnings_of_values(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_store *store = seal(f, &first_key, true);
+
+    put(f, f->memory, DATA, "a",
+        fg_cstr("plain, and longer than what is remembered of those that are not"));
+    put(f, store, DATA, "b", fg_cstr(long_text));
+    put(f, store, DATA, "c", FG_LIT(""));
+    put(f, store, DATA, "d", FG_LIT("short"));
+    for (unsigned round = 0; round < 3; round++) {
+        fg_auto(fg_store_iter) *iter = fronts_of(store);
+
+        assert_true(iter->valid && iter->cut == 0);
+        fg_store_iter_next(iter);
+        expect_front(iter, long_text, round > 0);
+        fg_store_iter_next(iter);
+        expect_front(iter, "", false);
+        fg_store_iter_next(iter);
+        expect_front(iter, "short", false);
+        fg_store_iter_next(iter);
+        assert_true(!iter->valid && iter->err.code == FG_OK);
+    }
+    put(f, store, DATA, "b", fg_cstr(long_text + 3));
+    {
+        fg_auto(fg_store_iter) *iter = fronts_of(store);
+
+        fg_store_iter_next(iter);
+        expect_front(iter, long_text + 3, false);
+    }
+    fg_store_close(store);
+}
+
+/* A front is of one value under one key of one family. */
+static void a_front_is_not_that_of_a_moved_or_older_value(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_store *store = seal(f, &first_key, true);
+    struct fg_buf stored;
+
+    put(f, store, DATA, "a", fg_cstr(long_text));
+    fg_store_iter_destroy(fronts_of(store)); /* remembers it */
+    stored = get(f, f->memory, DATA, "a");
+    put(f, f->memory, DATA, "b", fg_buf_slice(&stored));
+    put(f, f->memory, INDEX, "a", fg_buf_slice(&stored));
+    {
+        fg_auto(fg_store_iter) *iter = fronts_of(store), *moved = NULL;
+
+        expect_front(iter, long_text, true);
+        fg_store_iter_next(iter);
+        assert_false(iter->valid);
+        assert_int_equal(iter->err.code, FG_E_CORRUPT);
+        moved = fg_store_iter_create(store, INDEX, FG_LIT(""), FG_LIT(""));
+        fg_store_iter_prefer_fronts(moved);
+        fg_store_iter_seek(moved, FG_LIT(""));
+        assert_false(moved->valid);
+    }
+    /* A value that is changed after its front was read: the rest of it is refused. */
+    stored.ptr[stored.len - 1] ^= 1;
+    put(f, f->memory, DATA, "a", fg_buf_slice(&stored));
+    {
+        fg_auto(fg_store_iter) *iter = fronts_of(store);
+
+        assert_true(iter->valid && iter->cut > 0);
+        fg_store_iter_whole(iter);
+        assert_false(iter->valid);
+        assert_int_equal(iter->err.code, FG_E_CORRUPT);
+    }
+    fg_buf_done(&stored);
+    fg_store_close(store);
+}
+
+/* As many values as there is room for, and as many more. */
+static void fronts_make_room_for_others(void **state)
+{
+    enum { VALUES = 3 << 16 };
+    struct fixture *f = *state;
+    struct fg_store *store = seal(f, &first_key, true);
+    char key[16], value[80];
+
+    for (unsigned i = 0; i < VALUES; i++) {
+        (void)snprintf(key, sizeof key, "%08u", i);
+        (void)snprintf(value, sizeof value, "%070u", i);
+        fg_store_put(&f->batch, DATA, fg_cstr(key), fg_cstr(value));
+    }
+    assert_int_equal(fg_store_write(store, &f->batch, &f->err), FG_OK);
+    for (unsigned round = 0; round < 2; round++) {
+        fg_auto(fg_store_iter) *iter = fronts_of(store);
+        unsigned n = 0;
+
+        for (; iter->valid; fg_store_iter_next(iter), n++) {
+            (void)snprintf(value, sizeof value, "%070u", n);
+            assert_memory_equal(iter->value.ptr, value, iter->value.len);
+            if (n % 100 == 0)
+                expect_front(iter, value, iter->cut > 0);
+        }
+        assert_int_equal(n, VALUES);
+    }
+    fg_store_close(store);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -329,6 +455,9 @@ int main(void)
         TEST(values_of_many_openings_are_read),
         TEST(values_from_before_are_read_and_encryption_may_end),
         TEST(a_value_that_was_changed_or_moved_is_refused),
+        TEST(fronts_are_the_beginnings_of_values),
+        TEST(a_front_is_not_that_of_a_moved_or_older_value),
+        TEST(fronts_make_room_for_others),
         TEST(an_iterator_stops_at_a_value_that_was_changed),
     };
 
