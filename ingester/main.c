@@ -71,6 +71,7 @@ struct ingester_service {
     struct fg_rpc *rpc;
     struct fg_rpc_server *server;
     struct fg_peers *peers; /* the other members */
+    bool may_ask;           /* the API about the StatefulSet */
 };
 
 static enum fg_code start(struct fg_program *program, struct fg_err *err)
@@ -223,7 +224,10 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     fg_rpc_server_handle(service->server, FG_RPC_SETTINGS, handle_settings, &program->routes);
     /* From here on operators can flush; before, the routes answer 503. */
     atomic_store(&service->routes.ingester, service->ingester);
-    return join_ring(service, err);
+    if (join_ring(service, err) != FG_OK)
+        return err->code;
+    service->may_ask = ing_scale_down_may_ask(&scale_down, ring.name);
+    return FG_OK;
 }
 
 static const char *member_fault(const struct ingester_service *service)
@@ -288,10 +292,13 @@ static void pause_member(struct ingester_service *service, const struct fg_progr
 static void wind_down(struct fg_program *program)
 {
     struct ingester_service *service = program->service;
+    enum ing_pod_fate fate = ING_POD_GOES;
 
-    if (atomic_load(&service->routes.leaves) || ing_scale_down_is_asked(&scale_down, ring.name))
+    if (!atomic_load(&service->routes.leaves))
+        fate = ing_scale_down_ask(&scale_down, ring.name, service->may_ask);
+    if (fate == ING_POD_GOES)
         leave(service, program);
-    else if (ring.maintenance_wait_ns > 0 &&
+    else if (fate == ING_POD_RETURNS && ring.maintenance_wait_ns > 0 &&
              fg_ring_watch_member_state(service->watch) == FG_RING_MEMBER_ACTIVE)
         pause_member(service, program);
 }

@@ -11,7 +11,7 @@
 /* clang-format off */
 const struct fg_conf_field ing_scale_down_fields[] = {
     {"statefulset", FG_CONF_STRING, CONF(statefulset), .def = "", .max = "253",
-     .doc = "StatefulSet that this ingester is a pod of. At shutdown the ingester reads it from the Kubernetes API. If its number of replicas excludes this pod, the ingester leaves the ring and hands over its profiles, as after POST /ingester/prepare-shutdown. `ring.name` must be the name of the pod, which it is by default. Requires permission to get this StatefulSet. Empty: the ingester always keeps its place."},
+     .doc = "StatefulSet that this ingester is a pod of. At shutdown the ingester reads it from the Kubernetes API. If its number of replicas excludes this pod, the ingester leaves the ring and hands over its profiles, as after POST /ingester/prepare-shutdown. If the StatefulSet was deleted, the ingester does not wait for others (`ring.maintenance_wait`). `ring.name` must be the name of the pod, which it is by default. Requires permission to get this StatefulSet. Empty: the ingester always keeps its place."},
     {"namespace", FG_CONF_STRING, CONF(namespace), .def = "", .max = "253",
      .doc = "Namespace of the StatefulSet. Empty: the file namespace in `credentials`."},
     {"api", FG_CONF_STRING, CONF(api), .def = "", .max = "1000",
@@ -28,6 +28,9 @@ enum {
     PATH_MAX_BYTES = 4096,              /* PATH_MAX of Linux */
     URL_MAX_BYTES = FG_KUBERNETES_URL_MAX_BYTES + 700,
     STATUS_OK = 200,
+    STATUS_UNAUTHENTICATED = 401, /* the service account has been deleted */
+    STATUS_FORBIDDEN = 403,       /* its role has been deleted */
+    STATUS_NOT_FOUND = 404,
 };
 
 /* The API is in the same network; the process is to stop, and has a time of grace. */
@@ -43,7 +46,7 @@ static bool read_ordinal(struct fg_slice pod, struct fg_slice set, uint64_t *ret
            fg_parse_u64(fg_slice_sub(pod, set.len + 1, SIZE_MAX), ret_ordinal);
 }
 
-static enum fg_code read_set(const json_t *set, struct fg_slice pod, bool *ret_goes,
+static enum fg_code read_set(const json_t *set, struct fg_slice pod, enum ing_pod_fate *ret_fate,
                              struct fg_err *err)
 {
     const json_t *metadata = json_object_get(set, "metadata"), *spec = json_object_get(set, "spec");
@@ -60,20 +63,24 @@ static enum fg_code read_set(const json_t *set, struct fg_slice pod, bool *ret_g
         return fg_fail(err, FG_E_INVALID, "%.*s is no pod of the StatefulSet %.*s", FG_S(pod),
                        FG_S(name));
     /* Below `start` as well: a set that is renumbered gives such a pod up. */
-    *ret_goes = json_object_get(metadata, "deletionTimestamp") == NULL &&
-                (ordinal < (uint64_t)start ||
-                 ordinal - (uint64_t)start >= (uint64_t)json_integer_value(replicas));
+    if (json_object_get(metadata, "deletionTimestamp") != NULL)
+        *ret_fate = ING_POD_SET_DELETED;
+    else if (ordinal < (uint64_t)start ||
+             ordinal - (uint64_t)start >= (uint64_t)json_integer_value(replicas))
+        *ret_fate = ING_POD_GOES;
+    else
+        *ret_fate = ING_POD_RETURNS;
     return FG_OK;
 }
 
-enum fg_code ing_scale_down_read(struct fg_slice document, struct fg_slice pod, bool *ret_goes,
-                                 struct fg_err *err)
+enum fg_code ing_scale_down_read(struct fg_slice document, struct fg_slice pod,
+                                 enum ing_pod_fate *ret_fate, struct fg_err *err)
 {
     json_t *set = NULL;
     enum fg_code code = fg_document_from_json(document, "StatefulSet", &set, err);
 
     if (code == FG_OK)
-        code = read_set(set, pod, ret_goes, err);
+        code = read_set(set, pod, ret_fate, err);
     json_decref(set);
     return code;
 }
@@ -116,8 +123,10 @@ static enum fg_code put_url(const struct ing_scale_down_settings *settings, stru
     return url->full ? fg_fail(err, FG_E_INVALID, "the URL of the API is too long") : FG_OK;
 }
 
+/* *ret_status: of the answer, or 0 without one. */
 static enum fg_code get_stateful_set(const struct ing_scale_down_settings *settings,
-                                     const char *pod, bool *ret_goes, struct fg_err *err)
+                                     const char *pod, unsigned *ret_status,
+                                     enum ing_pod_fate *ret_fate, struct fg_err *err)
 {
     char ca_file[PATH_MAX_BYTES], token_file[PATH_MAX_BYTES];
     const struct fg_client_tls tls = {.ca_file = ca_file};
@@ -138,32 +147,56 @@ static enum fg_code get_stateful_set(const struct ing_scale_down_settings *setti
     if (code == FG_OK) {
         request.url = (const char *)url.ptr;
         fg_client_run(&request);
+        *ret_status = request.code == FG_OK ? request.status : 0;
         if (request.code != FG_OK)
             code = fg_fail(err, request.code, "%s", request.err.msg);
         else if (request.status != STATUS_OK)
             code = fg_fail(err, FG_E_UNAVAILABLE, "%s: status %u", request.url, request.status);
         else
-            code = ing_scale_down_read(fg_buf_slice(&request.answer), fg_cstr(pod), ret_goes, err);
+            code = ing_scale_down_read(fg_buf_slice(&request.answer), fg_cstr(pod), ret_fate, err);
     }
     fg_client_clear(&request);
     fg_buf_done(&url);
     return code;
 }
 
-bool ing_scale_down_is_asked(const struct ing_scale_down_settings *settings, const char *pod)
+bool ing_scale_down_may_ask(const struct ing_scale_down_settings *settings, const char *pod)
 {
+    enum ing_pod_fate fate;
+    unsigned status = 0;
     struct fg_err err;
-    bool goes = false;
 
     if (settings->statefulset[0] == '\0')
         return false;
-    if (get_stateful_set(settings, pod, &goes, &err) != FG_OK) {
+    if (get_stateful_set(settings, pod, &status, &fate, &err) == FG_OK)
+        return true;
+    fg_log_warn("cannot read the StatefulSet, so this ingester would not notice a scale-down",
+                fg_ls("err", err.msg));
+    return false;
+}
+
+enum ing_pod_fate ing_scale_down_ask(const struct ing_scale_down_settings *settings,
+                                     const char *pod, bool may_ask)
+{
+    enum ing_pod_fate fate = ING_POD_RETURNS;
+    unsigned status = 0;
+    struct fg_err err;
+    enum fg_code code;
+
+    if (settings->statefulset[0] == '\0')
+        return ING_POD_RETURNS;
+    code = get_stateful_set(settings, pod, &status, &fate, &err);
+    if (may_ask && (status == STATUS_NOT_FOUND || status == STATUS_UNAUTHENTICATED ||
+                    status == STATUS_FORBIDDEN))
+        fate = ING_POD_SET_DELETED;
+    else if (code != FG_OK)
         fg_log_error("cannot tell whether this pod is scaled down, keeping its place in the ring",
                      fg_ls("err", err.msg));
-        return false;
-    }
-    if (goes)
+    if (fate == ING_POD_GOES)
         fg_log_info("the StatefulSet is scaled down, leaving the ring",
                     fg_ls("statefulset", settings->statefulset));
-    return goes;
+    if (fate == ING_POD_SET_DELETED)
+        fg_log_info("the StatefulSet is deleted, stopping without waiting for other ingesters",
+                    fg_ls("statefulset", settings->statefulset));
+    return fate;
 }

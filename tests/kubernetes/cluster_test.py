@@ -8,9 +8,10 @@ It needs root, network namespaces and Go. --keep leaves the folder with logs. FG
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
-import shutil
 import tempfile
 import time
 
@@ -29,6 +30,7 @@ RUN_TIMEOUT_S = 7200
 SETTLE_S = 15  # of load before and after what a case does
 DRAIN_TIMEOUT_S = 900
 LOST_S = 45
+UNINSTALL_MAX_S = 120  # an ingester that waited for another one would take five minutes
 CURL_TIMED_OUT = 28  # nothing comes back
 INSIDE = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private"]
 
@@ -154,6 +156,30 @@ def case_loss_of_a_zone(scene):
     release.wait_green(profiles=20, reads=5)
 
 
+def case_uninstall_is_quick_and_keeps_disks(scene):
+    """Ingesters that all go at once do not wait for each other, and their disks stay."""
+    release = scene.release()
+    begun = time.monotonic()
+    release.uninstall()
+    scene.present = None
+    took_s = time.monotonic() - begun
+    print("     uninstalled in %d s" % took_s, flush=True)
+    check(took_s < UNINSTALL_MAX_S, "it took %d s", took_s)
+    claims = scene.bed.api.get("/api/v1/namespaces/%s/persistentvolumeclaims" % release.name)["items"]
+    disks = [claim["metadata"]["name"] for claim in claims if claim["status"]["phase"] == "Bound" and "deletionTimestamp" not in claim["metadata"]]
+    check({"data-flamegrid-ingester-%d" % number for number in range(3)} <= set(disks), "disks that are left: %s", disks)
+
+
+def case_single_server_is_green(scene):
+    """The mode that needs no object store; the server restarts once, with its disk."""
+    release = Release(scene.bed, "single", scene.versions["present"], mode="single", settings={}, bucket={})
+    release.install()
+    release.wait_green()
+    release.upgrade(single={"settings": {"log_level": "warn"}})
+    release.wait_green(profiles=80, reads=20)
+    release.uninstall()
+
+
 def case_upgrade_and_back(scene):
     """The version before this one, this one, and the one before again."""
     release = Release(scene.bed, "upgrade", scene.versions["previous"])
@@ -168,11 +194,10 @@ def case_upgrade_and_back(scene):
             time.sleep(SETTLE_S)
         load.finish()
     release.wait_green()
-    release.uninstall()
 
 
 CASES = (case_install_is_green_and_restricted, case_policies_keep_others_out, case_ingesters_scale_to_six_and_back, case_drain_of_all_nodes, case_loss_of_a_zone,
-         case_upgrade_and_back)
+         case_uninstall_is_quick_and_keeps_disks, case_single_server_is_green, case_upgrade_and_back)
 
 
 # ---- outside and inside of the namespaces ----
@@ -226,6 +251,7 @@ def main():
     if os.getuid() != 0 or subprocess.run([*INSIDE, "ip", "link", "set", "lo", "up"], stderr=subprocess.DEVNULL).returncode != 0:
         tally.skip("cluster", "needs root and network namespaces")
         tally.finish()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the folder goes, and with this process the bed
     folder = tempfile.mkdtemp(prefix="flamegrid-bed.")
     os.chmod(folder, 0o755)
     try:

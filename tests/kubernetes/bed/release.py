@@ -49,9 +49,10 @@ class Release:
         self.wait_settled()
 
     def uninstall(self):
+        """The namespace stays, with secrets and disks."""
         self.bed.helm("uninstall", "flamegrid", "--namespace", self.name, "--wait", "--timeout", HELM_WAIT)
-        self.bed.api.delete("/api/v1/namespaces/" + self.name)
-        beds.wait("the namespace is gone", READY_TIMEOUT_S, lambda: self.bed.api.find("/api/v1/namespaces/" + self.name) is None)
+        beds.wait("all pods of %s have ended" % self.name, READY_TIMEOUT_S, lambda: not self.bed.pods(self.name),
+                  why=lambda: " %s" % [pod["metadata"]["name"] for pod in self.bed.pods(self.name)])
 
     # ---- what there is ----
 

@@ -12,13 +12,13 @@
     "{\"kind\":\"StatefulSet\",\"metadata\":{\"name\":\"fg-ingester\"" more                        \
     "},\"spec\":{\"replicas\":" replicas "}}"
 
-static bool goes(const char *document, const char *pod)
+static enum ing_pod_fate fate_of(const char *document, const char *pod)
 {
-    bool answer;
+    enum ing_pod_fate fate;
     struct fg_err err;
 
-    assert_int_equal(ing_scale_down_read(fg_cstr(document), fg_cstr(pod), &answer, &err), FG_OK);
-    return answer;
+    assert_int_equal(ing_scale_down_read(fg_cstr(document), fg_cstr(pod), &fate, &err), FG_OK);
+    return fate;
 }
 
 static void pods_above_the_replicas_go(void **state)
@@ -27,23 +27,25 @@ static void pods_above_the_replicas_go(void **state)
                                  "\"spec\":{\"replicas\":2,\"ordinals\":{\"start\":5}}}";
 
     (void)state;
-    assert_false(goes(SET("3", ""), "fg-ingester-0"));
-    assert_false(goes(SET("3", ""), "fg-ingester-2"));
-    assert_true(goes(SET("3", ""), "fg-ingester-3"));
-    assert_true(goes(SET("0", ""), "fg-ingester-0"));
-    assert_true(goes(from_5, "s-4"));
-    assert_false(goes(from_5, "s-5"));
-    assert_false(goes(from_5, "s-6"));
-    assert_true(goes(from_5, "s-7"));
-    assert_true(goes(from_5, "s-18446744073709551615"));
+    assert_int_equal(fate_of(SET("3", ""), "fg-ingester-0"), ING_POD_RETURNS);
+    assert_int_equal(fate_of(SET("3", ""), "fg-ingester-2"), ING_POD_RETURNS);
+    assert_int_equal(fate_of(SET("3", ""), "fg-ingester-3"), ING_POD_GOES);
+    assert_int_equal(fate_of(SET("0", ""), "fg-ingester-0"), ING_POD_GOES);
+    assert_int_equal(fate_of(from_5, "s-4"), ING_POD_GOES);
+    assert_int_equal(fate_of(from_5, "s-5"), ING_POD_RETURNS);
+    assert_int_equal(fate_of(from_5, "s-6"), ING_POD_RETURNS);
+    assert_int_equal(fate_of(from_5, "s-7"), ING_POD_GOES);
+    assert_int_equal(fate_of(from_5, "s-18446744073709551615"), ING_POD_GOES);
 }
 
-/* The disks of its pods stay, and so do the profiles that only they have. */
-static void pods_of_a_deleted_set_stay(void **state)
+/* The disks of its pods stay, and so do the profiles that only they have: nothing is handed over.
+ */
+static void pods_of_a_deleted_set_keep_their_places(void **state)
 {
     (void)state;
-    assert_false(
-        goes(SET("0", ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\""), "fg-ingester-3"));
+    assert_int_equal(
+        fate_of(SET("0", ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\""), "fg-ingester-3"),
+        ING_POD_SET_DELETED);
 }
 
 static void other_answers_are_errors(void **state)
@@ -67,11 +69,11 @@ static void other_answers_are_errors(void **state)
 
     (void)state;
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
-        bool answer;
+        enum ing_pod_fate fate;
         struct fg_err err;
 
         assert_int_equal(
-            ing_scale_down_read(fg_cstr(cases[i].document), fg_cstr(cases[i].pod), &answer, &err),
+            ing_scale_down_read(fg_cstr(cases[i].document), fg_cstr(cases[i].pod), &fate, &err),
             FG_E_INVALID);
         if (strstr(err.msg, cases[i].why) == NULL)
             fail_msg("%s", err.msg);
@@ -110,6 +112,7 @@ static void write_file(const char *folder, const char *name, const char *text)
 
 static void the_api_is_asked_with_the_pod_s_credentials(void **state)
 {
+    static const unsigned gone[] = {404, 401, 403};
     struct fake_identity identity;
     struct api api = {200, SET("1", ""), ""};
     struct fake_server *server;
@@ -126,25 +129,35 @@ static void the_api_is_asked_with_the_pod_s_credentials(void **state)
     server = fake_server_start(&identity, false, answer, &api);
     (void)snprintf(url, sizeof url, "https://localhost:%u", fake_server_port(server));
 
-    assert_true(ing_scale_down_is_asked(&settings, "fg-ingester-1"));
+    assert_int_equal(ing_scale_down_ask(&settings, "fg-ingester-1", true), ING_POD_GOES);
     assert_non_null(
         strstr(api.head, "GET /apis/apps/v1/namespaces/obs/statefulsets/fg-ingester HTTP/1.1"));
     assert_non_null(strstr(api.head, "Authorization: Bearer abc"));
-    assert_false(ing_scale_down_is_asked(&settings, "fg-ingester-0"));
-    /* Whatever goes wrong keeps the place. */
-    api.status = 403;
-    assert_false(ing_scale_down_is_asked(&settings, "fg-ingester-1"));
+    assert_int_equal(ing_scale_down_ask(&settings, "fg-ingester-0", true), ING_POD_RETURNS);
+    assert_true(ing_scale_down_may_ask(&settings, "fg-ingester-0"));
+    /* Helm deletes the StatefulSet, and right after it the permission to read it. */
+    for (size_t i = 0; i < FG_COUNT(gone); i++) {
+        api.status = gone[i];
+        assert_int_equal(ing_scale_down_ask(&settings, "fg-ingester-1", true), ING_POD_SET_DELETED);
+        /* What could never be read says nothing: its name may be wrong. */
+        assert_int_equal(ing_scale_down_ask(&settings, "fg-ingester-1", false), ING_POD_RETURNS);
+        assert_false(ing_scale_down_may_ask(&settings, "fg-ingester-0"));
+    }
+    /* Whatever else goes wrong keeps the place. */
+    api.status = 500;
+    assert_int_equal(ing_scale_down_ask(&settings, "fg-ingester-1", true), ING_POD_RETURNS);
     api.status = 200;
     write_file(identity.folder, "namespace", " \n");
-    assert_false(ing_scale_down_is_asked(&settings, "fg-ingester-1"));
+    assert_int_equal(ing_scale_down_ask(&settings, "fg-ingester-1", true), ING_POD_RETURNS);
     settings.namespace = "other";
-    assert_true(ing_scale_down_is_asked(&settings, "fg-ingester-1"));
+    assert_int_equal(ing_scale_down_ask(&settings, "fg-ingester-1", true), ING_POD_GOES);
     assert_non_null(strstr(api.head, "/namespaces/other/"));
     settings.statefulset = "";
-    assert_false(ing_scale_down_is_asked(&settings, "fg-ingester-1"));
+    assert_int_equal(ing_scale_down_ask(&settings, "fg-ingester-1", true), ING_POD_RETURNS);
+    assert_false(ing_scale_down_may_ask(&settings, "fg-ingester-1"));
     settings.statefulset = "fg-ingester";
     fake_server_stop(server);
-    assert_false(ing_scale_down_is_asked(&settings, "fg-ingester-1"));
+    assert_int_equal(ing_scale_down_ask(&settings, "fg-ingester-1", true), ING_POD_RETURNS);
     (void)snprintf(command, sizeof command, "rm %s/ca.crt %s/namespace %s/token", identity.folder,
                    identity.folder, identity.folder);
     assert_int_equal(system(command), 0); /* NOLINT(concurrency-mt-unsafe): one thread */
@@ -155,7 +168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pods_above_the_replicas_go),
-        cmocka_unit_test(pods_of_a_deleted_set_stay),
+        cmocka_unit_test(pods_of_a_deleted_set_keep_their_places),
         cmocka_unit_test(other_answers_are_errors),
         cmocka_unit_test(the_api_is_asked_with_the_pod_s_credentials),
     };
