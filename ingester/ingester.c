@@ -86,6 +86,8 @@ FG_METRICS_TABLE(ingester_metrics, INGESTER_METRICS)
  * catalog; and chunks are in memory twice, here and in the core of segments. */
 enum { PINNED_PART = 8 };
 
+enum { QUERY_PASS_SHARE = 4 };
+
 struct ingester {
     struct fg_store *store;
     struct ing_damage damage; /* found at the start */
@@ -367,6 +369,9 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         .store_id = ingester->member.store,
         .watch = config->watch,
         .memory_max_bytes = settings->query_max_bytes,
+        .pass_max_bytes = config->query_pass_bytes > 0
+                              ? config->query_pass_bytes
+                              : settings->query_max_bytes / QUERY_PASS_SHARE,
     };
     return FG_OK;
 }

@@ -64,6 +64,9 @@ struct ing_config {
     struct fg_bucket *bucket;
     const char *scratch; /* a folder for files on their way to the bucket; borrowed; NULL without */
     struct fg_tenants *tenants; /* borrowed */
+    uint64_t query_pass_bytes;  /* what services of one pass of a query may take before no other is
+                                   opened; 0: a quarter of settings->query_max_bytes, so that those
+                                   that are open may grow; tests choose less */
     /* With a member whose store is this one (ing_member_find_store()) and whose on_drain calls
      * ing_drain(). Started later, stopped before the ingester is destroyed. Borrowed; NULL: a
      * single ingester. */

@@ -526,11 +526,14 @@ struct scan {
     struct ing_query *query;
     const struct ing_query_scope *scope;
     query_visit visit;
+    query_takes takes;
     void *arg;
-    struct ing_query_sums *sums;
+    struct ing_query_sums *sums; /* NULL: they are complete */
     struct fg_store_iter *iter;
     struct fg_buf key;
+    bool begun;         /* the iterator is where this scan has put it */
     bool data, summing; /* what is asked of the current chunk */
+    bool taken;         /* the data of the current series is */
 };
 
 /* A record that was cut has its totals, or is read whole. */
@@ -574,8 +577,8 @@ static enum fg_code visit_record(struct scan *scan, const struct ing_catalog_mat
     /* Before the record is opened: asking for a few ids of a group reads keys. */
     if (!ing_query_ids_have(&scan->scope->ids, key->id))
         return FG_OK;
-    if (scan->data && visit_data(scan, matches, n, key, err) != FG_OK) {
-        if (err->code != FG_E_CORRUPT || !query->lenient)
+    if (scan->taken && visit_data(scan, matches, n, key, err) != FG_OK) {
+        if (err->code != FG_E_CORRUPT || !query->lenient || scan->sums == NULL)
             return err->code;
         if (query->unreadable++ == 0)
             memcpy(query->why_unreadable, err->msg, sizeof query->why_unreadable);
@@ -598,8 +601,10 @@ static enum fg_code scan_span(struct scan *scan, const struct ing_head_chunk_key
     fg_buf_clear(&scan->key);
     ing_head_put_series_seek(&scan->key, chunk, series, span.start_ns);
     /* The iterator only moves forward: if it is at or behind the goal, nothing lies between. */
-    if (!scan->iter->valid || fg_slice_cmp(scan->iter->key, fg_buf_slice(&scan->key)) < 0)
+    if (!scan->begun || !scan->iter->valid ||
+        fg_slice_cmp(scan->iter->key, fg_buf_slice(&scan->key)) < 0)
         fg_store_iter_seek(scan->iter, fg_buf_slice(&scan->key));
+    scan->begun = true;
     for (; scan->iter->valid; fg_store_iter_next(scan->iter)) {
         if (!ing_head_get_profile_key(scan->iter->key, &key))
             return fg_fail(err, FG_E_CORRUPT, "head: key of %zu bytes", scan->iter->key.len);
@@ -638,13 +643,14 @@ static enum fg_code scan_chunk(struct scan *scan, const struct ing_head_chunk *c
     uint16_t shard = chunk->key.group.shard;
 
     scan->data = ing_query_shards_data(&scan->scope->shards, shard);
-    scan->summing = ing_query_shards_sums(&scan->scope->shards, shard);
+    scan->summing = scan->sums != NULL && ing_query_shards_sums(&scan->scope->shards, shard);
     if (scan->summing && ing_query_sums_group(scan->sums, &chunk->key.group, err) != FG_OK)
         return err->code;
     for (size_t i = from, next; i < to; i = next) {
         for (next = i + 1; next < to && matches[next].series == matches[i].series;)
             next++;
-        if (scan_series(scan, chunk, i, next, err) != FG_OK)
+        scan->taken = scan->data && (scan->takes == NULL || scan->takes(scan->arg, &matches[i]));
+        if ((scan->taken || scan->summing) && scan_series(scan, chunk, i, next, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -670,26 +676,38 @@ static enum fg_code scan_chunks(struct scan *scan, struct fg_err *err)
     return FG_OK;
 }
 
-enum fg_code ing_query_scan(struct ing_query *query, const struct ing_query_scope *scope,
-                            query_visit visit, void *arg, struct ing_query_sums *sums,
-                            struct fg_err *err)
+static enum fg_code run_scan(struct scan *scan, struct fg_err *err)
 {
-    struct scan scan = {.query = query,
-                        .scope = scope,
-                        .visit = visit,
-                        .arg = arg,
-                        .sums = sums,
-                        .iter = scope->iter};
-    enum fg_code code;
+    const struct ing_query_scope *scope = scan->scope;
+    enum fg_code code = FG_OK;
 
-    if (scope->n_matches == 0 || scope->n_chunks == 0)
-        return FG_OK;
-    fg_buf_init(&scan.key, 64);
-    if (query->fronts)
-        fg_store_iter_prefer_fronts(scan.iter);
-    code = scan_chunks(&scan, err);
-    fg_buf_done(&scan.key);
-    return code == FG_OK ? ing_query_sums_finish(sums, err) : code;
+    scan->iter = scope->iter;
+    fg_buf_init(&scan->key, 64);
+    if (scan->query->fronts)
+        fg_store_iter_prefer_fronts(scan->iter);
+    if (scope->n_matches > 0 && scope->n_chunks > 0)
+        code = scan_chunks(scan, err);
+    fg_buf_done(&scan->key);
+    return code;
+}
+
+enum fg_code ing_query_scan(struct ing_query *query, const struct ing_query_scope *scope,
+                            query_visit visit, query_takes takes, void *arg,
+                            struct ing_query_sums *sums, struct fg_err *err)
+{
+    struct scan scan = {
+        .query = query, .scope = scope, .visit = visit, .takes = takes, .arg = arg, .sums = sums};
+
+    return run_scan(&scan, err) == FG_OK ? ing_query_sums_finish(sums, err) : err->code;
+}
+
+enum fg_code ing_query_scan_rest(struct ing_query *query, const struct ing_query_scope *scope,
+                                 query_visit visit, query_takes takes, void *arg,
+                                 struct fg_err *err)
+{
+    struct scan scan = {.query = query, .scope = scope, .visit = visit, .takes = takes, .arg = arg};
+
+    return run_scan(&scan, err);
 }
 
 void ing_query_stats_fill(struct ing_query *query, Fg__Inner__Stats *stats)

@@ -31,6 +31,7 @@ struct ing_query_context {
     struct fg_id store_id;       /* calls for another store are refused */
     struct fg_ring_watch *watch; /* NULL: no ring */
     uint64_t memory_max_bytes;   /* of one query */
+    uint64_t pass_max_bytes;     /* a pass of SELECT opens no more services beyond it */
 };
 
 enum { QUERY_LACKS_BYTES = 160 }; /* one header line that names what is missing */
@@ -120,10 +121,18 @@ typedef enum fg_code (*query_visit)(void *arg, const struct ing_catalog_match *m
  * Reads only the keys in shards whose sums alone are asked for. *sums: initialized; complete
  * afterwards. If visit() returns FG_E_CORRUPT, a lenient query leaves the record out, and any other
  * query fails. FG_E_DEADLINE: the deadline of the call has passed.
+ *
+ * takes: asked before the records of a series are read; of one that is not taken only the keys are.
+ * NULL: all are. ing_query_scan_rest() reads the records of series that were not taken before, as
+ * often as there are such; they are in the sums already, so a record that cannot be read fails it.
  */
+typedef bool (*query_takes)(void *arg, const struct ing_catalog_match *match);
 enum fg_code ing_query_scan(struct ing_query *query, const struct ing_query_scope *scope,
-                            query_visit visit, void *arg, struct ing_query_sums *sums,
-                            struct fg_err *err) fg_must_check;
+                            query_visit visit, query_takes takes, void *arg,
+                            struct ing_query_sums *sums, struct fg_err *err) fg_must_check;
+enum fg_code ing_query_scan_rest(struct ing_query *query, const struct ing_query_scope *scope,
+                                 query_visit visit, query_takes takes, void *arg,
+                                 struct fg_err *err) fg_must_check;
 
 /* Fills the statistics of a reply, which borrow from the query. */
 void ing_query_stats_fill(struct ing_query *query, Fg__Inner__Stats *stats);

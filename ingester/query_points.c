@@ -227,7 +227,7 @@ static enum fg_code answer(struct points *points, struct fg_err *err)
         return err->code;
     ing_query_sums_init(&sums, &scope.shards, query->arena,
                         query->context->memory_max_bytes / SUMS_PART);
-    code = ing_query_scan(query, &scope, visit, points, &sums, err);
+    code = ing_query_scan(query, &scope, visit, NULL, points, &sums, err);
     ing_query_scope_done(&scope);
     if (code == FG_OK) {
         /* Once more, for the points that were added since the last time. */

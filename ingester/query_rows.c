@@ -143,7 +143,7 @@ static enum fg_code answer(struct rows_query *rows, struct fg_err *err)
                         head->selection->end_ns, &scope, err) != FG_OK)
         return err->code;
     ing_query_sums_init(&sums, &scope.shards, query->arena, query->context->memory_max_bytes / 2);
-    code = ing_query_scan(query, &scope, visit, rows, &sums, err);
+    code = ing_query_scan(query, &scope, visit, NULL, rows, &sums, err);
     ing_query_scope_done(&scope);
     if (code == FG_OK) {
         fg_profile_rows_finish(&rows->rows);

@@ -1,6 +1,11 @@
 /* SELECT sums values in a dense array for each dictionary, indexed by node, and only the result
  * becomes a tree. That costs about a nanosecond for each sample; nothing is hashed or merged on the
- * way. Queries for function names alone do not open the dictionaries (dict_functions.h). */
+ * way. Queries for function names alone do not open the dictionaries (dict_functions.h).
+ *
+ * If the arrays of all services do not fit into memory together, they are summed in passes: each
+ * takes the services that fit, adds their sums to the result and frees them; the next one reads the
+ * records of services that are left. So each record is read once, in whatever order services come
+ * from the shards. */
 #include "common/base/time.h"
 #include "common/model/function_counts.h"
 #include "common/storage/rollup/crown_sum.h"
@@ -37,12 +42,34 @@ struct select_sums {
     size_t n_groups, cap_groups, n_values, cap_values;
 };
 
+/* Groups on their way into the reply. */
+struct writing {
+    const struct fg_function_tree *functions; /* of the dictionary at hand */
+    uint32_t *placed;                         /* of its nodes: node of the reply's tree */
+    int64_t *folded;                          /* [its nodes]: sums of the group at hand, else 0 */
+    bool *listed;                             /* [its nodes]: whether they are in nodes */
+    uint32_t *nodes;                          /* [its nodes]: those of the group */
+    uint32_t n;
+    uint64_t n_groups;
+    struct fg_buf lists;
+};
+
 struct head_select {
     struct ing_query *query;
     const Fg__Inner__SelectHead *head;
-    struct select_sums *sums; /* the most recently used first */
     struct ing_record_columns columns;
-    uint64_t groups_bytes; /* of all lists of groups */
+
+    /* Of this pass. */
+    struct fg_arena *arena;
+    struct select_sums *sums; /* the most recently used first */
+    uint64_t groups_bytes;    /* of all lists of groups */
+    bool is_left;             /* there are services for another pass */
+
+    /* What passes have made: the sum of functions, or a tree; and groups. */
+    struct fg_map done; /* numbers of services, by their hash */
+    struct fg_crown_sum all;
+    struct fg_tree tree;
+    struct writing writing;
 };
 
 static bool is_grouped(const struct head_select *select)
@@ -78,7 +105,7 @@ static enum fg_code open_functions(struct head_select *select, struct select_sum
     fg_cache_unref(sums->functions);
     sums->functions = entry;
     n_nodes = ing_functions_of(entry)->tree.n_from;
-    values = fg_arena_new(query->arena, uint64_t, (size_t)n_nodes + 1);
+    values = fg_arena_new(select->arena, uint64_t, (size_t)n_nodes + 1);
     if (values == NULL)
         return too_large(sums, err);
     if (sums->values != NULL)
@@ -99,10 +126,10 @@ static enum fg_code open_dict(struct head_select *select, struct select_sums *su
     ing_dict_view_begin(sums->dict, &sums->view);
     sums->n_nodes = sums->view.tree.n_nodes;
     if (select->head->count_profiles)
-        return fg_function_counts_init(&sums->counts, &sums->view.tree, query->arena)
+        return fg_function_counts_init(&sums->counts, &sums->view.tree, select->arena)
                    ? FG_OK
                    : too_large(sums, err);
-    sums->values = fg_arena_new(query->arena, uint64_t, (size_t)sums->n_nodes + 1);
+    sums->values = fg_arena_new(select->arena, uint64_t, (size_t)sums->n_nodes + 1);
     return sums->values == NULL ? too_large(sums, err) : FG_OK;
 }
 
@@ -117,7 +144,7 @@ static void sums_close(const struct head_select *select, struct select_sums *sum
 static enum fg_code sums_add(struct head_select *select, uint32_t service, uint32_t generation,
                              struct fg_err *err)
 {
-    struct select_sums *sums = fg_arena_new(select->query->arena, struct select_sums, 1);
+    struct select_sums *sums = fg_arena_new(select->arena, struct select_sums, 1);
 
     if (sums == NULL)
         return fg_fail(err, FG_E_LIMIT, "query needs too much memory");
@@ -373,17 +400,6 @@ static void name_groups(const struct select_sums *sums, struct fg_tree *into, ui
     }
     free(live);
 }
-/* Groups on their way into the reply. */
-struct writing {
-    const struct fg_function_tree *functions; /* of the dictionary at hand */
-    uint32_t *placed;                         /* of its nodes: node of the reply's tree */
-    int64_t *folded;                          /* [its nodes]: sums of the group at hand, else 0 */
-    bool *listed;                             /* [its nodes]: whether they are in nodes */
-    uint32_t *nodes;                          /* [its nodes]: those of the group */
-    uint32_t n;
-    uint64_t n_groups;
-    struct fg_buf lists;
-};
 
 /* Groups by name: each is written once, though it has values in many chunks of the head. */
 static int cmp_groups(const void *left, const void *right)
@@ -454,42 +470,19 @@ static void write_dictionary(struct writing *writing, struct select_sums *sums,
     free(writing->nodes);
 }
 
-/* The sums by group (proto/inner.proto, SELECT). */
+/* Appends the sums by group (proto/inner.proto, SELECT). */
 static void write_groups(struct head_select *select)
 {
     struct fg_buf *out = &select->query->payload, encoded;
-    struct writing writing = {0};
-    struct fg_tree tree;
 
-    fg_tree_init(&tree);
-    fg_buf_init(&writing.lists, FG_RPC_REPLY_MAX_BYTES);
     fg_buf_init(&encoded, FG_RPC_REPLY_MAX_BYTES);
-    for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next) {
-        take_group(sums);
-        write_dictionary(&writing, sums, &tree);
-    }
-    fg_tree_encode(&tree, &encoded);
+    fg_tree_encode(&select->tree, &encoded);
     fg_buf_lenbytes(out, fg_buf_slice(&encoded));
-    fg_buf_varint(out, writing.n_groups);
-    fg_buf_put(out, fg_buf_slice(&writing.lists));
+    fg_buf_varint(out, select->writing.n_groups);
+    fg_buf_put(out, fg_buf_slice(&select->writing.lists));
     /* Output that did not fit has to fail, as if it had been written to the reply itself. */
-    out->full = out->full || writing.lists.full || encoded.full;
+    out->full = out->full || select->writing.lists.full || encoded.full;
     fg_buf_done(&encoded);
-    fg_buf_done(&writing.lists);
-    fg_tree_done(&tree);
-}
-
-static void sums_done(struct head_select *select)
-{
-    for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next) {
-        free(sums->groups);
-        free(sums->group_values);
-        free(sums->touched);
-        fg_function_counts_done(&sums->counts);
-        /* The tree was merged into memory of its own, so the dictionary may go. */
-        sums_close(select, sums);
-    }
-    ing_record_columns_done(&select->columns);
 }
 
 static void write_reply(const struct head_select *select, const struct ing_query_sums *sums)
@@ -507,36 +500,120 @@ static void write_reply(const struct head_select *select, const struct ing_query
     ing_query_put_reply(query, &reply.base);
 }
 
-/* Adds up the functions of all dictionaries. */
-static void write_functions(struct head_select *select)
+/* ---- passes ---- */
+
+static uint64_t hash_of(uint32_t service)
 {
-    struct fg_crown_sum all;
-
-    fg_crown_sum_init(&all);
-    for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next) {
-        const struct ing_dict_functions *functions = ing_functions_of(sums->functions);
-
-        fg_crown_sum_put(&all, fg_crown_layer_of_sums(&functions->tree, functions->names,
-                                                      sums->values + 1, sums->values[0]));
-    }
-    fg_crown_sum_finish(&all);
-    fg_tree_encode(&all.tree, &select->query->payload);
-    fg_crown_sum_done(&all);
+    return fg_mix64(service);
 }
 
-/* The tree that the query has summed up. */
-static void write_tree(struct head_select *select)
+static bool is_done(const struct head_select *select, uint32_t service)
 {
-    struct fg_tree tree;
+    struct fg_map_walk walk;
+    uint32_t number = fg_map_first(&select->done, hash_of(service), &walk);
 
-    fg_tree_init(&tree);
-    for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next)
-        if (select->head->count_profiles)
-            fg_function_counts_write(&sums->counts, &tree);
-        else
-            add_view(select, sums, &tree);
-    fg_tree_encode(&tree, &select->query->payload);
-    fg_tree_done(&tree);
+    while (number != FG_MAP_NONE && number != service)
+        number = fg_map_next(&select->done, &walk);
+    return number != FG_MAP_NONE;
+}
+
+static bool is_open(const struct head_select *select, uint32_t service)
+{
+    const struct select_sums *sums = select->sums;
+
+    while (sums != NULL && sums->service != service)
+        sums = sums->next;
+    return sums != NULL;
+}
+
+/* Returns whether the series is of a service of this pass. Memory only grows in a pass, so a
+ * service that is left once is left for all of it. */
+static bool takes(void *arg, const struct ing_catalog_match *match)
+{
+    struct head_select *select = arg;
+    uint64_t bytes = fg_arena_used_bytes(select->arena) + select->groups_bytes;
+    uint32_t service = match->series->service->number;
+
+    if (is_done(select, service))
+        return false;
+    if (bytes < select->query->context->pass_max_bytes || is_open(select, service))
+        return true;
+    select->is_left = true;
+    return false;
+}
+
+/* Adds sums to what the query has made. */
+static void add_sums(struct head_select *select, struct select_sums *sums)
+{
+    if (is_grouped(select)) {
+        take_group(sums);
+        write_dictionary(&select->writing, sums, &select->tree);
+    } else if (is_of_functions(select)) {
+        const struct ing_dict_functions *functions = ing_functions_of(sums->functions);
+
+        fg_crown_sum_put(&select->all, fg_crown_layer_of_sums(&functions->tree, functions->names,
+                                                              sums->values + 1, sums->values[0]));
+    } else if (select->head->count_profiles) {
+        fg_function_counts_write(&sums->counts, &select->tree);
+    } else {
+        add_view(select, sums, &select->tree);
+    }
+}
+
+static void begin_pass(struct head_select *select)
+{
+    select->arena = fg_arena_create(select->query->context->memory_max_bytes);
+    select->groups_bytes = 0;
+    select->is_left = false;
+}
+
+/* add: the sums are complete. */
+static void end_pass(struct head_select *select, bool add)
+{
+    for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next) {
+        if (add) {
+            add_sums(select, sums);
+            if (!is_done(select, sums->service))
+                fg_map_add(&select->done, hash_of(sums->service), sums->service);
+        }
+        free(sums->groups);
+        free(sums->group_values);
+        free(sums->touched);
+        fg_function_counts_done(&sums->counts);
+        /* The result has memory of its own, so the dictionary may go. */
+        sums_close(select, sums);
+    }
+    select->sums = NULL;
+    fg_arena_destroy(fg_take(select->arena));
+}
+
+/* Sums up everything. Sums of profiles are complete after the first pass. */
+static enum fg_code run_passes(struct head_select *select, const struct ing_query_scope *scope,
+                               struct ing_query_sums *sums, struct fg_err *err)
+{
+    enum fg_code code;
+
+    begin_pass(select);
+    code = ing_query_scan(select->query, scope, visit, takes, select, sums, err);
+    end_pass(select, code == FG_OK);
+    while (code == FG_OK && select->is_left) {
+        begin_pass(select);
+        code = ing_query_scan_rest(select->query, scope, visit, takes, select, err);
+        end_pass(select, code == FG_OK);
+    }
+    return code;
+}
+
+static void write_payload(struct head_select *select)
+{
+    if (is_grouped(select)) {
+        write_groups(select);
+    } else if (is_of_functions(select)) {
+        fg_crown_sum_finish(&select->all);
+        fg_tree_encode(&select->all.tree, &select->query->payload);
+    } else {
+        fg_tree_encode(&select->tree, &select->query->payload);
+    }
 }
 
 static enum fg_code answer(struct head_select *select, struct fg_err *err)
@@ -561,15 +638,10 @@ static enum fg_code answer(struct head_select *select, struct fg_err *err)
                         selection->end_ns, &scope, err) != FG_OK)
         return err->code;
     ing_query_sums_init(&sums, &scope.shards, query->arena, query->context->memory_max_bytes / 2);
-    code = ing_query_scan(query, &scope, visit, select, &sums, err);
+    code = run_passes(select, &scope, &sums, err);
     ing_query_scope_done(&scope);
     if (code == FG_OK) {
-        if (is_grouped(select))
-            write_groups(select);
-        else if (is_of_functions(select))
-            write_functions(select);
-        else
-            write_tree(select);
+        write_payload(select);
         write_reply(select, &sums);
     }
     ing_query_sums_done(&sums);
@@ -585,8 +657,16 @@ enum fg_code ing_query_select(struct ing_query *query, struct fg_err *err)
 
     if (head == NULL)
         return fg_fail(err, FG_E_INVALID, "select: head cannot be read");
+    fg_map_init(&select.done);
+    fg_crown_sum_init(&select.all);
+    fg_tree_init(&select.tree);
+    fg_buf_init(&select.writing.lists, FG_RPC_REPLY_MAX_BYTES);
     code = answer(&select, err);
-    sums_done(&select);
+    ing_record_columns_done(&select.columns);
+    fg_map_done(&select.done);
+    fg_crown_sum_done(&select.all);
+    fg_tree_done(&select.tree);
+    fg_buf_done(&select.writing.lists);
     fg__inner__select_head__free_unpacked(head, NULL);
     return code;
 }

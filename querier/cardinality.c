@@ -2,127 +2,19 @@
 
 #include <stdalign.h>
 #include <stddef.h>
-#include <sys/mman.h>
 
 enum {
-    FLAG_THERE = 1 << 15, /* the place is taken */
     FLAG_BEFORE = 1 << 7, /* in the earlier range; below it the names of types, as in a mark */
     FLAG_NOW_SHIFT = 8,   /* the same for the other range, FLAG_NOW above the names */
     FLAG_NOW = 1 << 14,
     TYPE_MASK = (1 << FG_LABEL_NAMES_OF_TYPE) - 1,
 
-    HUGE_PAGE_BYTES = 2 * 1024 * 1024,
-    PLACES_MIN = 1024,
     AHEAD = 24, /* places are loaded into the processor's cache so many prints before their use */
     NAMES_MAX = 65536,
 
     NEW_IN_RANGE = 1, /* of a print: not seen in this range, */
     NEW_AT_ALL = 2,   /* nor in the earlier one */
 };
-
-/* ---- sets of prints ---- */
-
-/* Returns zeroed memory for a table. Places are used in no order, so most of the time goes into
- * page faults and address translation; huge pages halve it. */
-static void *table_alloc(size_t bytes)
-{
-    size_t rounded = (bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-    void *table;
-
-    if (bytes < HUGE_PAGE_BYTES)
-        return fg_calloc(bytes, 1);
-    table = aligned_alloc(HUGE_PAGE_BYTES, rounded);
-    fg_assert(table != NULL);
-    (void)madvise(table, rounded, MADV_HUGEPAGE); /* without it everything works, too */
-    memset(table, 0, bytes);
-    return table;
-}
-
-static uint32_t place_of(const struct qry_cardinality *cardinality, const struct qry_print_set *set,
-                         struct fg_id print)
-{
-    /* As fg_id_table(), whose seed is a call. */
-    return (uint32_t)(print.lo ^ fg_mix64(print.hi ^ cardinality->seed)) & (set->n_places - 1);
-}
-
-static uint32_t find_place(const struct qry_cardinality *cardinality,
-                           const struct qry_print_set *set, struct fg_id print)
-{
-    uint32_t at = place_of(cardinality, set, print);
-
-    while (set->flags[at] != 0 && !fg_id_eq(set->prints[at], print))
-        at = (at + 1) & (set->n_places - 1);
-    return at;
-}
-
-static bool has_room(const struct qry_print_set *set, uint64_t more)
-{
-    /* Linear probing: beyond three quarters the walks grow quickly. */
-    return set->n + more <= (uint64_t)set->n_places / 4 * 3;
-}
-
-/* Makes room for more prints, for as many as the bound allows. */
-static void make_room(const struct qry_cardinality *cardinality, struct qry_print_set *set,
-                      uint64_t more)
-{
-    struct qry_print_set larger = *set;
-
-    while (!has_room(&larger, more)) {
-        uint32_t n = FG_MAX(larger.n_places * 2, (uint32_t)PLACES_MIN);
-
-        if (n < larger.n_places ||
-            n * (uint64_t)(sizeof *set->prints + sizeof *set->flags) > set->max_bytes)
-            break;
-        larger.n_places = n;
-    }
-    if (larger.n_places == set->n_places)
-        return;
-    larger.prints = table_alloc(larger.n_places * sizeof *larger.prints);
-    larger.flags = table_alloc(larger.n_places * sizeof *larger.flags);
-    for (uint32_t i = 0; i < set->n_places; i++)
-        if (set->flags[i] != 0) {
-            uint32_t at = find_place(cardinality, &larger, set->prints[i]);
-
-            larger.prints[at] = set->prints[i];
-            larger.flags[at] = set->flags[i];
-        }
-    free(set->prints);
-    free(set->flags);
-    *set = larger;
-}
-
-/* Sets flags of a print, which is added if it is new. Returns false if there is no room for it.
- * *ret_flags: those it had. */
-static bool touch(const struct qry_cardinality *cardinality, struct qry_print_set *set,
-                  struct fg_id print, uint16_t flags, uint16_t *ret_flags)
-{
-    uint32_t at;
-
-    if (set->n_places == 0)
-        return false;
-    at = find_place(cardinality, set, print);
-    *ret_flags = set->flags[at];
-    if (set->flags[at] == 0) {
-        if (!has_room(set, 1))
-            return false;
-        set->prints[at] = print;
-        set->n++;
-    }
-    set->flags[at] |= flags | FLAG_THERE;
-    return true;
-}
-
-static void clear_flags(struct qry_print_set *set, uint16_t flags)
-{
-    for (uint32_t i = 0; i < set->n_places; i++)
-        set->flags[i] &= (uint16_t)~flags;
-}
-
-static void set_done(struct qry_print_set *set)
-{
-    free(set->prints);
-    free(set->flags);
-}
 
 /* ---- counts ---- */
 
@@ -201,8 +93,8 @@ static void count_value(struct qry_cardinality *cardinality, struct qry_label_na
     struct fg_id print = fg_label_pair_print(fg_hash128(name->text), value);
     uint16_t flags, mine = range_flag(cardinality);
 
-    make_room(cardinality, &cardinality->values, 1);
-    if (!touch(cardinality, &cardinality->values, print, mine, &flags))
+    qry_print_set_make_room(&cardinality->values, 1);
+    if (!qry_print_set_touch(&cardinality->values, print, mine, &flags))
         cardinality->values_cut = true;
     else if ((flags & mine) == 0)
         count_in_range(cardinality, &name->values, 1, (flags & FLAG_BEFORE) == 0);
@@ -246,7 +138,7 @@ static void add_names(struct qry_cardinality *cardinality, const struct fg_label
 {
     uint32_t to;
 
-    make_room(cardinality, &cardinality->values, index->n_postings);
+    qry_print_set_make_room(&cardinality->values, index->n_postings);
     for (uint32_t from = 0; from < index->n_postings; from = to) {
         struct fg_slice text = index->postings[from].name;
         struct qry_label_name *name;
@@ -493,17 +385,17 @@ static void add_values(struct qry_cardinality *cardinality, const struct fg_labe
 void qry_cardinality_init(struct qry_cardinality *cardinality,
                           const struct qry_cardinality_config *config)
 {
-    *cardinality = (struct qry_cardinality){.config = *config, .seed = fg_hash_seed()};
-    cardinality->series.max_bytes = config->max_bytes / 2;
-    cardinality->values.max_bytes = config->max_bytes / 4;
+    *cardinality = (struct qry_cardinality){.config = *config};
+    qry_print_set_init(&cardinality->series, config->max_bytes / 2);
+    qry_print_set_init(&cardinality->values, config->max_bytes / 4);
     cardinality->texts = fg_arena_create(config->max_bytes / 4);
     fg_map_init(&cardinality->by_name);
 }
 
 void qry_cardinality_done(struct qry_cardinality *cardinality)
 {
-    set_done(&cardinality->series);
-    set_done(&cardinality->values);
+    qry_print_set_done(&cardinality->series);
+    qry_print_set_done(&cardinality->values);
     free(cardinality->news);
     for (unsigned i = 0; i < cardinality->n_runs; i++)
         free(cardinality->runs[i].items);
@@ -524,8 +416,8 @@ void qry_cardinality_restart(struct qry_cardinality *cardinality)
                         ? (uint16_t)(FLAG_NOW | TYPE_MASK << FLAG_NOW_SHIFT)
                         : (uint16_t)(FLAG_BEFORE | TYPE_MASK);
 
-    clear_flags(&cardinality->series, mine);
-    clear_flags(&cardinality->values, mine);
+    qry_print_set_clear(&cardinality->series, mine);
+    qry_print_set_clear(&cardinality->values, mine);
     forget(cardinality, &cardinality->n_series);
     if (cardinality->config.names_only) {
         /* Names without numbers do not say which range they are of, so all go. */
@@ -560,40 +452,26 @@ static void count_of_types(struct qry_cardinality *cardinality, const uint32_t *
     }
 }
 
-static void load_ahead(const struct qry_cardinality *cardinality,
-                       const struct fg_label_index *index, uint32_t i)
-{
-    const struct qry_print_set *set = &cardinality->series;
-
-    if (i < index->n_prints && set->n_places > 0) {
-        uint32_t at = place_of(cardinality, set, index->prints[i]);
-
-        __builtin_prefetch(&set->prints[at], 1);
-        __builtin_prefetch(&set->flags[at], 1);
-    }
-}
-
 /* Finds out which prints are new. */
 static void find_new(struct qry_cardinality *cardinality, const struct fg_label_index *index)
 {
     uint32_t in_range[TYPE_MASK + 1] = {0}, at_all[TYPE_MASK + 1] = {0};
     uint16_t flags, mine = range_flag(cardinality);
     unsigned shift = cardinality->range == CARDINALITY_NOW ? FLAG_NOW_SHIFT : 0;
-    uint32_t n_selected = 0, n_new = 0, n_fresh = 0;
+    uint32_t n_new = 0, n_fresh = 0;
 
-    for (uint32_t i = 0; i < index->n_prints; i++)
-        n_selected += index->marks[i] != 0;
-    make_room(cardinality, &cardinality->series, n_selected);
+    qry_print_set_begin(&cardinality->series, index);
     for (uint32_t i = 0; i < index->n_prints; i++) {
         unsigned types = index->marks[i] & TYPE_MASK, added;
         bool is_new, is_fresh;
 
-        load_ahead(cardinality, index, i + AHEAD);
+        if (i + AHEAD < index->n_prints)
+            qry_print_set_load(&cardinality->series, index->prints[i + AHEAD]);
         cardinality->news[i] = 0;
         if (index->marks[i] == 0)
             continue;
-        if (!touch(cardinality, &cardinality->series, index->prints[i],
-                   (uint16_t)(mine | types << shift), &flags)) {
+        if (!qry_print_set_touch(&cardinality->series, index->prints[i],
+                                 (uint16_t)(mine | types << shift), &flags)) {
             cardinality->series_cut = true;
             continue;
         }

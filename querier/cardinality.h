@@ -18,7 +18,7 @@
 #ifndef FG_QUERIER_CARDINALITY_H
 #define FG_QUERIER_CARDINALITY_H
 
-#include "common/model/label_index.h"
+#include "querier/print_set.h"
 
 /* Of series or of values. Without growth only `now` is counted. */
 struct qry_counts {
@@ -47,14 +47,6 @@ struct qry_cardinality_config {
 
 enum qry_cardinality_range { CARDINALITY_NOW, CARDINALITY_BEFORE };
 
-/* Prints that were seen, and in which range: open addressing, never more than 3/4 full. */
-struct qry_print_set {
-    struct fg_id *prints;
-    uint16_t *flags; /* 0: the place is free */
-    uint32_t n_places, n;
-    uint64_t max_bytes;
-};
-
 /* Values in ascending order. */
 struct qry_value_run {
     struct qry_label_value *items;
@@ -66,7 +58,6 @@ enum { CARDINALITY_RUNS_MAX = 48 }; /* their sizes at least halve */
 struct qry_cardinality {
     struct qry_cardinality_config config;
     enum qry_cardinality_range range; /* of what is added */
-    uint64_t seed;                    /* of hash tables */
     struct qry_print_set series, values;
     uint8_t *news; /* [cap_news]: of the prints of the index that is being added */
     uint32_t cap_news;

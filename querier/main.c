@@ -90,6 +90,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     /* At once: if a step fails, stop() frees what was made until then. */
     program->service = service;
     fg_rpc_share(&rpc, program->settings.memory_max_bytes);
+    qry_share(&settings, program->settings.memory_max_bytes);
     if (fg_bucket_open(&bucket, &bucket_s3, &host, &service->bucket, err) != FG_OK ||
         fg_program_start_access(program, service->bucket, NULL, err) != FG_OK ||
         qry_open_disk_cache(&settings, NULL, program, &service->disk, err) != FG_OK ||

@@ -44,6 +44,10 @@ struct qry_settings {
 extern const struct fg_conf_field qry_fields[];
 extern const size_t qry_n_fields;
 
+/* Gives the cache, if it has no size of its own, a third of the memory of the process, and at least
+ * 256 MiB. Before the settings are used. */
+void qry_share(struct qry_settings *settings, uint64_t memory_max_bytes);
+
 /* Settings, section "querier.ingesters", of a querier that finds ingesters in a ring. */
 struct qry_ingester_settings {
     uint64_t calls_max;

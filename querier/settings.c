@@ -13,8 +13,9 @@ const struct fg_conf_field qry_fields[] = {
     {"answer_max_bytes", FG_CONF_BYTES, CONF(answer_max_bytes), .def = "256MiB", .min = "1MiB",
      .doc = "Maximum size of a response. A query with a larger response fails with 429. It also "
             "limits the memory for the sums and the stacks of a query."},
-    {"cache_max_bytes", FG_CONF_BYTES, CONF(cache_max_bytes), .def = "256MiB", .min = "0",
-     .doc = "Memory for the cache of segment and block data."},
+    {"cache_max_bytes", FG_CONF_BYTES, CONF(cache_max_bytes), .def = "0", .min = "0",
+     .doc = "Memory for the cache of segment and block data. 0: a third of `memory_max_bytes`, at "
+            "least 256MiB."},
     {"fetch_max_bytes", FG_CONF_BYTES, CONF(fetch_max_bytes), .def = "32MiB", .min = "1MiB",
      .doc = "Bytes of segments and blocks that one query may have in flight."},
     {"refine_max_bytes", FG_CONF_BYTES, CONF(refine_max_bytes), .def = "256MiB", .min = "0",
@@ -79,6 +80,14 @@ const struct fg_conf_field qry_ingester_fields[] = {
      .doc = "How long a querier waits for an ingester before it also asks the replicas."},
 };
 const size_t qry_n_ingester_fields = FG_COUNT(qry_ingester_fields);
+
+enum { CACHE_LEAST_BYTES = 256 * 1024 * 1024 }; /* the trees of a day of forty services */
+
+void qry_share(struct qry_settings *settings, uint64_t memory_max_bytes)
+{
+    if (settings->cache_max_bytes == 0)
+        settings->cache_max_bytes = FG_MAX(memory_max_bytes / 3, (uint64_t)CACHE_LEAST_BYTES);
+}
 
 /* Left free on the disk of the cache, which an ingester's data directory may share. */
 static const uint64_t DISK_FREE_MIN_BYTES = UINT64_C(1) << 30;

@@ -65,6 +65,9 @@ struct fg_label_index {
     uint32_t n_postings;
     const struct fg_label *of_types;
     uint32_t n_of_types;
+    /* All series are of this service, and those with the same print are neighbours; ptr NULL: maybe
+     * not. */
+    struct fg_slice service;
     struct fg_label left; /* the first posting that is left out, with all after it, since memory was
                              full; value.ptr NULL: none is */
 };

@@ -237,12 +237,13 @@ void fg_task_group_put(struct fg_task_group *group, struct fg_task *task)
     (void)pthread_mutex_lock(&group->lock);
     task->number = group->n_put++;
     queue_push(&group->waiting, task);
-    call_helpers(group);
+    if (!task->is_small)
+        call_helpers(group);
     no_helper = group->n_helpers == 0;
     (void)pthread_mutex_unlock(&group->lock);
     /* The owner runs a task itself, so the queue stays short, and a group on a busy server works
      * like a plain loop. */
-    if (no_helper)
+    if (no_helper || task->is_small)
         (void)fg_task_group_run_one(group);
 }
 

@@ -32,6 +32,9 @@ struct fg_task {
     /* Called once for each task that was put. ran: run() was called and succeeded. May put other
      * tasks, and may free this one. */
     enum fg_code (*end)(struct fg_task *task, bool ran, struct fg_err *err);
+    /* It takes less than to wake another thread: no helper is called for it, though those that are
+     * there may take it. */
+    bool is_small;
     uint64_t number; /* internal, from here on */
     enum fg_code code;
     struct fg_task *next;

@@ -259,6 +259,7 @@ static enum fg_code open_querier(struct export *export, struct fg_err *err)
     if (fg_key_store_create(&keys, &export->keys, err) != FG_OK)
         return err->code;
     export->registry = fg_registry_create();
+    qry_share(&single_querier, 0); /* nothing else needs memory: as little as a querier ever has */
     /* Without ingesters: an export has what the bucket has. */
     export->querier = qry_create(&(struct qry_config){
         .registry = export->registry,

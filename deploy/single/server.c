@@ -327,6 +327,16 @@ static enum fg_code make_compactor(struct server *server, struct fg_program *pro
     return FG_OK;
 }
 
+/* Ingesters leave a quarter of the memory to everything else, and the cache of a querier has a
+ * third. */
+static void share_memory(const struct server *server, uint64_t memory_max_bytes)
+{
+    bool cached = !server->agent && single_querier.cache_max_bytes == 0;
+
+    qry_share(&single_querier, memory_max_bytes);
+    ing_share(&ingester_settings, memory_max_bytes - (cached ? memory_max_bytes / 12 : 0));
+}
+
 /* Starts what a server and an agent have. bucket: where tokens and the audit are. */
 static enum fg_code start_both(struct server *server, struct fg_program *program,
                                const struct fg_bucket_settings *bucket, struct fg_err *err)
@@ -335,7 +345,7 @@ static enum fg_code start_both(struct server *server, struct fg_program *program
 
     server->lock_fd = -1; /* stop() runs after a failed start as well */
     program->service = server;
-    ing_share(&ingester_settings, program->settings.memory_max_bytes);
+    share_memory(server, program->settings.memory_max_bytes);
     fg_rpc_init(TRANSPORT_THREADS);
     /* Routes exist before the server listens, and get the ingester once it runs. */
     server->forward_routes.work = program->work;

@@ -28,6 +28,7 @@ struct qry_blocks *qry_blocks_create(const struct qry_blocks_config *config)
     blocks->clock = config->clock;
     blocks->fetch_max_bytes = config->fetch_max_bytes;
     blocks->memory_max_bytes = config->memory_max_bytes;
+    blocks->cache_max_bytes = config->cache_max_bytes;
     blocks->loads.shared = config->shared;
     blocks->crown_nodes = FG_CROWN_NODES;
     blocks->sample_weight = 1;

@@ -30,6 +30,12 @@
       "Cache lookups of segment and block data that hit, or joined a read in progress")            \
     M(COUNTER, BLOCKS_CACHE_MISSES, "flamegrid_querier_cache_misses_total",                        \
       "Cache lookups of segment and block data that missed")                                       \
+    M(COUNTER, BLOCKS_PIECES_CACHED, "flamegrid_querier_pieces_total{result=\"cached\"}",          \
+      "Pieces of flame graphs, each the sum of the segments and blocks that lie in a range as a "  \
+      "whole, by where they came from")                                                            \
+    M(COUNTER, BLOCKS_PIECES_MADE, "flamegrid_querier_pieces_total{result=\"read\"}",              \
+      "Pieces of flame graphs, each the sum of the segments and blocks that lie in a range as a "  \
+      "whole, by where they came from")                                                            \
     M(GAUGE, BLOCKS_CACHE_BYTES, "flamegrid_querier_cache_bytes",                                  \
       "Memory of the cache of segment and block data")                                             \
     M(GAUGE, BLOCKS_CACHE_ENTRIES, "flamegrid_querier_cache_entries",                              \
@@ -51,7 +57,7 @@ struct qry_blocks {
     struct fg_err away;         /* why not */
     struct fg_condition *unread;
 
-    uint64_t fetch_max_bytes, memory_max_bytes;
+    uint64_t fetch_max_bytes, memory_max_bytes, cache_max_bytes;
     struct qry_loads loads; /* requests under way, of all queries */
 
     /* Constants, which tests change. */

@@ -6,7 +6,7 @@
 
 /* Numbers in keys of the cache. */
 enum {
-    WHAT_DIRECTORY = 1,
+    WHAT_DIRECTORY = QRY_CACHED_PIECE + 1,
     WHAT_INDEX,
     WHAT_TREE,
     WHAT_FUNCTION_TREE,

@@ -13,6 +13,9 @@
 #include "querier/blocks/fetch.h"
 #include "querier/blocks/roster.h"
 
+/* The number of pieces (pieces.h) in keys of the cache. */
+enum { QRY_CACHED_PIECE = 1 };
+
 extern const struct qry_cached_type qry_cached_directory, qry_cached_index, qry_cached_tree,
     qry_cached_function_tree, qry_cached_page;
 extern const struct qry_cached_type qry_cached_rollups, qry_cached_rollup_functions,

@@ -14,9 +14,11 @@ enum { CROWNS_MIN = 4 }; /* times a crown's nodes has a tree of which one is mad
 struct crowning {
     const struct qry_blocks *blocks;
     struct fg_task_group *task_group;
-    bool full; /* all nodes of a part, else its crown */
-    struct fg_crown_sum *into;
+    bool full;                       /* all nodes of a part, else its crown */
+    struct fg_crown_sum *into, *all; /* all: once a piece has ended */
+    struct fg_crown_sum piece;
     struct qry_flamegraph_facts *facts;
+    bool negatives;           /* of what was added before the piece */
     struct qry_layers layers; /* of a batch of parts, or of the crowns of rollups */
 };
 
@@ -270,7 +272,8 @@ static enum fg_code list_crowns(struct crowns *crowns, uint32_t number, struct f
     return FG_OK;
 }
 
-static enum fg_code take_crowns(void *arg, struct qry_reader *reader, struct fg_err *err)
+static enum fg_code take_crowns(void *arg, struct qry_reader *reader, bool of_piece,
+                                struct fg_err *err)
 {
     struct crowns crowns = {.crowning = arg, .reader = reader};
     enum fg_code code = FG_OK;
@@ -279,7 +282,8 @@ static enum fg_code take_crowns(void *arg, struct qry_reader *reader, struct fg_
     if (crowns.takings == NULL)
         return qry_query_too_large(err);
     for (uint32_t i = 0; code == FG_OK && i < reader->n_found; i++)
-        code = list_crowns(&crowns, i, err);
+        if (reader->parts[i].in_piece == of_piece)
+            code = list_crowns(&crowns, i, err);
     if (code != FG_OK || crowns.list.n == 0)
         return code;
     crowns.no_names = fg_crown_names_create(&(struct fg_function_tree){0});
@@ -293,6 +297,39 @@ static enum fg_code take_crowns(void *arg, struct qry_reader *reader, struct fg_
     return code;
 }
 
+/* ---- pieces ---- */
+
+static void add_piece(void *arg, const struct qry_piece *piece)
+{
+    struct crowning *crowning = arg;
+
+    crowning->facts->negatives = crowning->facts->negatives || piece->negatives;
+    if (piece->layer != NULL)
+        fg_crown_sum_put(crowning->into, fg_crown_layer_copy(piece->layer));
+}
+
+static void begin_piece(void *arg)
+{
+    struct crowning *crowning = arg;
+
+    fg_crown_sum_init(&crowning->piece);
+    crowning->all = crowning->into;
+    crowning->into = &crowning->piece;
+    crowning->negatives = crowning->facts->negatives;
+    crowning->facts->negatives = false;
+}
+
+static void end_piece(void *arg, struct qry_piece *ret_piece)
+{
+    struct crowning *crowning = arg;
+
+    *ret_piece = (struct qry_piece){.layer = fg_crown_sum_take(&crowning->piece),
+                                    .negatives = crowning->facts->negatives};
+    fg_crown_sum_done(&crowning->piece);
+    crowning->into = crowning->all;
+    crowning->facts->negatives = crowning->negatives;
+}
+
 /* In full: uses full rollups only, except for parts that have nothing else, and keeps all nodes of
  * sums. */
 enum fg_code qry_blocks_crowns(struct qry_query *query, const struct qry_selection *selection,
@@ -303,6 +340,9 @@ enum fg_code qry_blocks_crowns(struct qry_query *query, const struct qry_selecti
     const struct qry_blocks *blocks = query->querier->blocks;
     struct crowning crowning = {.blocks = blocks, .into = into, .facts = facts};
     struct qry_samples_taker taker = {.take_crowns = take_crowns,
+                                      .add_piece = add_piece,
+                                      .begin_piece = begin_piece,
+                                      .end_piece = end_piece,
                                       .full = full != NULL,
                                       .max_sample_bytes =
                                           full == NULL ? UINT64_MAX : full->max_sample_bytes,

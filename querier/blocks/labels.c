@@ -81,10 +81,8 @@ static enum fg_code leave_out(struct qry_reader *reader, const struct qry_part *
 static enum fg_code find_types(struct qry_reader *reader, const struct qry_roster_class *class,
                                struct class_types *ret_types, struct fg_err *err)
 {
-    uint64_t types;
+    uint64_t types = fg_block_select_types(class->row, &reader->selector);
 
-    if (fg_block_select_types(class->row, &reader->selector, reader->arena, &types, err) != FG_OK)
-        return err->code;
     /* One for each bit of `seen`. */
     ret_types->items = fg_arena_new(reader->arena, struct class_type, 64);
     if (ret_types->items == NULL)
@@ -198,7 +196,8 @@ static enum fg_code add_selected(struct labels_listing *listing, const struct qr
                                                                 .postings = index->postings,
                                                                 .n_postings = index->n_postings,
                                                                 .of_types = indexing.of_types,
-                                                                .n_of_types = indexing.n_of_types});
+                                                                .n_of_types = indexing.n_of_types,
+                                                                .service = part->entry->service});
     return FG_OK;
 }
 

@@ -89,6 +89,8 @@ struct qry_part {
     struct fg_plan_raw *raws;             /* profiles to be read, by time */
     struct fg_plan_pick *crowns, *fulls;  /* rollups to be read */
     uint32_t n_raws, cap_raws, n_crowns, cap_crowns, n_fulls, cap_fulls;
+
+    bool in_piece; /* pieces.h */
 };
 
 #endif

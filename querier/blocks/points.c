@@ -243,11 +243,12 @@ static enum fg_code visit(void *arg, const struct qry_fetch_item *item, struct f
     struct points_page_task *page = fg_new(struct points_page_task);
 
     (void)err;
-    *page = (struct points_page_task){.task = {.run = run_page, .end = end_page},
-                                      .totals = totals,
-                                      .item = item,
-                                      .entry = fg_cache_ref(item->entry),
-                                      .found = {.max = totals->all.max}};
+    *page = (struct points_page_task){
+        .task = {.run = run_page, .end = end_page, .is_small = qry_rows_are_few(item)},
+        .totals = totals,
+        .item = item,
+        .entry = fg_cache_ref(item->entry),
+        .found = {.max = totals->all.max}};
     fg_task_group_put(totals->reader.query->snapshot->task_group, &page->task);
     return FG_OK;
 }

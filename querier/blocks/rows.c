@@ -3,6 +3,8 @@
 #include "common/base/search.h"
 #include "querier/blocks/cached_objects.h"
 
+enum { FEW_ROWS = 1024 }; /* some 20 us */
+
 /* Returns the first span that ends after this profile. Spans ascend and do not overlap once they
  * are settled. */
 static uint32_t span_after(const struct qry_part *part, uint32_t profile)
@@ -133,4 +135,9 @@ enum fg_code qry_rows_settle(struct qry_part *part, struct fg_err *err)
     }
     part->n_spans = kept;
     return FG_OK;
+}
+
+bool qry_rows_are_few(const struct qry_fetch_item *item)
+{
+    return item->part->index->pages[item->kind].pages[item->number].items <= FEW_ROWS;
 }

@@ -9,6 +9,7 @@
 
 #include "querier/blocks/reader.h"
 
+struct qry_fetch_item;
 struct qry_fetch_list;
 
 /* Returns the first span with profiles in [first, first + count), and in *ret_end the one behind
@@ -37,5 +38,8 @@ enum fg_code qry_rows_take(struct qry_reader *reader, struct qry_part *part, uin
 /* Narrows the spans to exactly the profiles to be read. All pages that cut spans need were taken.
  * Does nothing the second time. FG_E_CORRUPT. */
 enum fg_code qry_rows_settle(struct qry_part *part, struct fg_err *err) fg_must_check;
+
+/* Returns true if a page of rows is read faster than another thread could help with it. */
+bool qry_rows_are_few(const struct qry_fetch_item *item);
 
 #endif

@@ -530,14 +530,98 @@ static enum fg_code choose_rollups(struct samples_summing *summing, struct fg_er
     return FG_OK;
 }
 
-static enum fg_code read_chosen(struct samples_summing *summing, bool rollups, struct fg_err *err)
+/* Reads the parts of the piece, or the others that were chosen. */
+static enum fg_code read_chosen(struct samples_summing *summing, bool of_piece, struct fg_err *err)
 {
     const struct qry_samples_taker *taker = summing->taker;
 
-    if (rollups && taker->take_crowns != NULL &&
-        taker->take_crowns(taker->arg, &summing->reader, err) != FG_OK)
+    if (taker->take_crowns != NULL &&
+        taker->take_crowns(taker->arg, &summing->reader, of_piece, err) != FG_OK)
         return err->code;
     return read_all(summing, err);
+}
+
+/* Makes the piece of the marked parts, of which n_read are not of crowns only. */
+static enum fg_code make_piece(struct samples_summing *summing, uint32_t n_read,
+                               struct qry_piece *ret_piece, struct fg_err *err)
+{
+    struct qry_reader *reader = &summing->reader;
+    const struct qry_query *query = reader->query;
+    struct qry_piece piece = {.profiles = query->profiles,
+                              .series = query->series,
+                              .bytes = query->bytes,
+                              .planned_bytes = query->planned_bytes,
+                              .cache_hits = query->cache_hits + query->requests};
+    uint32_t n_parts = reader->n_parts;
+    enum fg_code code;
+
+    summing->taker->begin_piece(summing->taker->arg);
+    reader->n_parts = n_read;
+    code = read_chosen(summing, true, err);
+    reader->n_parts = n_parts;
+    summing->taker->end_piece(summing->taker->arg, ret_piece);
+    ret_piece->profiles = query->profiles - piece.profiles;
+    ret_piece->series = query->series - piece.series;
+    ret_piece->bytes = query->bytes - piece.bytes;
+    ret_piece->planned_bytes = query->planned_bytes - piece.planned_bytes;
+    ret_piece->cache_hits = query->cache_hits + query->requests - piece.cache_hits;
+    if (code != FG_OK)
+        fg_crown_layer_destroy(ret_piece->layer);
+    return code;
+}
+
+/* Counts and charges what reading the piece took: an answer says the same, and a limit is the same,
+ * whoever asked before. */
+static enum fg_code take_piece(struct samples_summing *summing, const struct qry_piece *piece,
+                               struct fg_err *err)
+{
+    struct qry_query *query = summing->reader.query;
+
+    query->profiles += piece->profiles;
+    query->series += piece->series;
+    query->bytes += piece->bytes;
+    query->cache_hits += piece->cache_hits;
+    return qry_query_charge(query, piece->planned_bytes, err);
+}
+
+/* Adds the piece of the parts that lie in the range as a whole, from the cache or read now. */
+static enum fg_code add_piece(struct samples_summing *summing, struct fg_err *err)
+{
+    const struct qry_samples_taker *taker = summing->taker;
+    struct qry_reader *reader = &summing->reader;
+    uint32_t n, n_read = qry_piece_mark(reader, &n);
+    const struct qry_piece *kept;
+    struct fg_cache_entry *entry;
+    struct qry_piece made = {0};
+    enum fg_code code;
+
+    if (n < QRY_PIECE_PARTS_MIN) {
+        for (uint32_t i = 0; i < reader->n_found; i++)
+            reader->parts[i].in_piece = false;
+        return FG_OK;
+    }
+    entry = qry_piece_open(reader, taker->full, &kept);
+    fg_metric_add(reader->blocks->metrics, kept != NULL ? BLOCKS_PIECES_CACHED : BLOCKS_PIECES_MADE,
+                  1);
+    if (kept != NULL) {
+        code = take_piece(summing, kept, err);
+        if (code == FG_OK)
+            taker->add_piece(taker->arg, kept);
+        reader->batch = reader->parts + n_read;
+        fg_cache_unref(entry);
+        return code;
+    }
+    code = make_piece(summing, n_read, &made, err);
+    if (code == FG_OK)
+        taker->add_piece(taker->arg, &made);
+    if (entry == NULL && code == FG_OK)
+        fg_crown_layer_destroy(made.layer);
+    else if (code == FG_OK)
+        qry_piece_keep(reader, entry, &made);
+    else if (entry != NULL)
+        fg_cache_fail(entry);
+    fg_cache_unref(entry);
+    return code;
 }
 
 enum fg_code qry_samples_sum(struct qry_query *query, const struct qry_selection *selection,
@@ -573,8 +657,10 @@ enum fg_code qry_samples_sum(struct qry_query *query, const struct qry_selection
     }
     if (code == FG_OK && bytes > taker->max_sample_bytes)
         code = fg_fail(err, FG_E_LIMIT, "the samples have %llu bytes", (unsigned long long)bytes);
+    if (code == FG_OK && rollups && taker->add_piece != NULL)
+        code = add_piece(&summing, err);
     if (code == FG_OK)
-        code = read_chosen(&summing, rollups, err);
+        code = read_chosen(&summing, false, err);
     if (code == FG_OK)
         *sample_bytes += bytes;
     qry_accumulators_done(&summing.accumulators);

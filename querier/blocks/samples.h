@@ -6,13 +6,20 @@
 #ifndef FG_QUERIER_BLOCKS_SAMPLES_H
 #define FG_QUERIER_BLOCKS_SAMPLES_H
 
-#include "querier/blocks/reader.h"
+#include "querier/blocks/pieces.h"
 
 /* What becomes of the sums. */
 struct qry_samples_taker {
-    /* Reads the crowns that reader->parts[0, n_found) name. NULL: only full rollups can be used.
-     * full: full rollups are used if there are any, crowns for parts whose profiles are gone. */
-    enum fg_code (*take_crowns)(void *arg, struct qry_reader *reader, struct fg_err *err);
+    /* Reads the crowns that parts of the piece, or all others, of reader->parts[0, n_found) name.
+     * NULL: only full rollups can be used. full: full rollups are used if there are any, crowns for
+     * parts whose profiles are gone. */
+    enum fg_code (*take_crowns)(void *arg, struct qry_reader *reader, bool of_piece,
+                                struct fg_err *err);
+    /* Adds a piece to the sum. Begins and ends one: what is taken in between is the piece's, to
+     * which end_piece() sets *ret_piece, and has to be added. NULL: there are no pieces. */
+    void (*add_piece)(void *arg, const struct qry_piece *piece);
+    void (*begin_piece)(void *arg);
+    void (*end_piece)(void *arg, struct qry_piece *ret_piece);
     bool full;
     uint64_t max_sample_bytes; /* if the samples in the range have more, none is read: FG_E_LIMIT */
     const struct qry_cached_type *stacks; /* what ranks mean: qry_cached_tree or _names */

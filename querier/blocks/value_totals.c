@@ -6,6 +6,7 @@
 #include "querier/blocks/blocks.h"
 #include "querier/blocks/cached_objects.h"
 #include "querier/blocks/rollup_only.h"
+#include "querier/blocks/rows.h"
 
 /* The sums of a part of the batch. */
 struct part_totals {
@@ -36,11 +37,9 @@ static enum fg_code find_types(struct qry_reader *reader, const struct qry_part 
     if (totals->types == NULL)
         return qry_query_too_large(err);
     for (uint32_t i = 0; i < roster->n_classes; i++) {
-        if (fg_block_select_types(roster->classes[i].row, &reader->selector, reader->arena,
-                                  &totals->types[i], err) != FG_OK)
-            return err->code;
         /* Types that a schema has without a value in any profile of the class add nothing. */
-        totals->types[i] &= roster->classes[i].seen;
+        totals->types[i] = fg_block_select_types(roster->classes[i].row, &reader->selector) &
+                           roster->classes[i].seen;
     }
     for (uint32_t i = 0; i < part->index->n_series; i++)
         totals->wanted[i] = totals->wanted[i] && totals->types[roster->class_of[i]] != 0;
@@ -220,7 +219,7 @@ static enum fg_code visit(void *arg, const struct qry_fetch_item *item, struct f
 
     (void)err;
     *page = (struct value_page_task){
-        .task = {.run = run_page, .end = end_page},
+        .task = {.run = run_page, .end = end_page, .is_small = qry_rows_are_few(item)},
         .reading = reading,
         .totals = &reading->parts[item->part - reading->reader.batch],
         .item = item,

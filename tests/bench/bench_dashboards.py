@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Loads Grafana dashboards against a server and writes down how long their panels take.
 
-    bench_dashboards.py [--dashboards 50] [--refresh 30] [--seconds 60] [--services 100] [--count 100000]
+    bench_dashboards.py [--dashboards 50] [--refresh 30] [--seconds 60] [--services 100] [--count 100000] [--keep FOLDER] [SETTING...]
 
 A day of many services is pushed, committed and compacted. A dashboard shows one service in ten panels, each with the
 request that Grafana's data source sends for it, all at once. A row of a Markdown table for dashboards that refresh at
 an interval, evenly spread, and one for all that are opened at the same moment; a latency counts from when the panel
-was due. FG_BENCH_BUILD is the build folder, FG_BENCH_PROFILES the folder of profiles.
+was due. Then a table of what each panel costs, asked one after another. --keep: the day is in this folder, or is put
+there, for another time. SETTING: of the server, as --querier.cache_max_bytes=4GiB. FG_BENCH_BUILD is the build folder,
+FG_BENCH_PROFILES the folder of profiles.
 """
 
 import argparse
@@ -133,6 +135,38 @@ def settle(server, quiet_s=20, longest_s=900):
             last, since = jobs, time.monotonic()
 
 
+def day_of(server, arguments):
+    """Returns when the day begins that the server has, which is made if there is none."""
+    note = os.path.join(server.data, "bench-day")
+    if os.path.exists(note):
+        with open(note, encoding="ascii") as file:
+            start_s = int(file.read())
+        server.start().wait_ready()
+        return start_s
+    start_s = int(time.time()) - DAY_S - 3600
+    server.start().wait_ready()
+    fill(server, arguments, start_s)
+    with open(note, "w", encoding="ascii") as file:
+        file.write("%d" % start_s)
+    return start_s
+
+
+def report_panels(server, asked):
+    row("panel, one at a time", "least / median ms", "CPU ms")
+    row(*["---"] * 3)
+    every = 0
+    for name in dict.fromkeys(panel[0] for panel in asked.all):
+        numbers = [i for i, panel in enumerate(asked.all) if panel[0] == name]
+        before = cpu_s(server.process.pid)
+        for i in numbers:
+            asked.ask(i, time.monotonic())
+        each = 1000 * (cpu_s(server.process.pid) - before) / len(numbers)
+        took = sorted(asked.took.pop(name))
+        every += each
+        row(name, "%.1f / %.1f" % (1000 * took[0], 1000 * took[len(took) // 2]), "%.1f" % each)
+    row("a dashboard", "", "%.1f" % every)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dashboards", type=int, default=50)
@@ -140,12 +174,11 @@ def main():
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--services", type=int, default=100)
     parser.add_argument("--count", type=int, default=100000, help="profiles of the day")
-    arguments = parser.parse_args()
-    start_s = int(time.time()) - DAY_S - 3600
+    parser.add_argument("--keep", help="folder")
+    arguments, settings = parser.parse_known_args()
     os.environ["FG_BINARY"] = os.path.join(BUILD, "flamegrid")
-    with flamegrid.Server() as server:
-        server.start().wait_ready()
-        fill(server, arguments, start_s)
+    with flamegrid.Server(*settings, data=arguments.keep) as server:
+        start_s = day_of(server, arguments)
         asked = Panels(server, arguments.dashboards, arguments.services, start_s)
         row("%d dashboards of 10 panels, %d services" % (arguments.dashboards, arguments.services), "panels", "p50 / p99 / max ms",
             "CPU ms a panel", "slowest panel, median ms")
@@ -159,6 +192,8 @@ def main():
         took = asked.run([(asked.keep, (i, now + (i // 10) * arguments.refresh / arguments.dashboards, arguments.refresh, until))
                           for i in range(len(asked.all))])
         report("refreshed every %.0f s" % arguments.refresh, took, cpu_s(server.process.pid) - before)
+        print(flush=True)
+        report_panels(server, asked)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@
 
 enum { ANSWER_MAX_S = 60 };
 
+uint64_t head_query_pass_bytes;
+
 static const int64_t NEVER_NS = 1000 * FG_HOUR_NS;
 
 /* ---- the ingester ---- */
@@ -120,6 +122,7 @@ static void open_on(struct head *head, const struct opening *opening)
                                 .store = opening->store,
                                 .bucket = opening->bucket,
                                 .scratch = head->scratch,
+                                .query_pass_bytes = head_query_pass_bytes,
                                 .clock = fg_clock_real()};
     struct fg_err err;
 

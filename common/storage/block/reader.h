@@ -193,14 +193,13 @@ enum fg_code fg_block_select(const struct fg_block_index *index, const struct fg
                              uint32_t *ret_count, struct fg_err *err) fg_must_check;
 
 /* Do the two halves of it: *ret_live is an array in the arena, true for each series whose stored
- * labels match. *ret_types: the types of the series (bit t) whose derived labels match, whether or
- * not they occur in profiles; series of the same schema, name and service have the same. */
+ * labels match; returned are the types of a series (bit t) whose derived labels match, whether or
+ * not they occur in profiles. Series of the same schema, name and service have the same. */
 enum fg_code fg_block_select_series(const struct fg_block_index *index,
                                     const struct fg_selector *selector, struct fg_arena *arena,
                                     bool **ret_live, struct fg_err *err) fg_must_check;
-enum fg_code fg_block_select_types(const struct fg_block_series_row *row,
-                                   const struct fg_selector *selector, struct fg_arena *arena,
-                                   uint64_t *ret_types, struct fg_err *err) fg_must_check;
+uint64_t fg_block_select_types(const struct fg_block_series_row *row,
+                               const struct fg_selector *selector);
 
 /* Returns the profile type of a sample type of a series; borrowed from the index. */
 struct fg_profile_type fg_block_profile_type(const struct fg_block_series_row *series,

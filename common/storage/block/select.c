@@ -4,24 +4,17 @@
  * asked once for each row of series with the same schema and name, which are adjacent.
  */
 #include "common/base/search.h"
+#include "common/model/label_index.h"
 #include "common/storage/block/reader_impl.h"
 
-#define TYPE_LABELS                                                                                \
-    {                                                                                              \
-        FG_LABEL_PROFILE_TYPE, FG_LABEL_TYPE, FG_LABEL_UNIT, FG_LABEL_PERIOD_TYPE,                 \
-            FG_LABEL_PERIOD_UNIT, FG_LABEL_SERVICE_COPY                                            \
-    }
-
-/* True if the matcher is about a label made from the type. __name__ is one too, but the series
- * itself has the same. */
-static bool is_of_type(const struct fg_matcher *matcher)
+/* Returns the number of a label that is made from the type (label_index.h), or -1. __name__ is one
+ * too, but the series itself has the same. */
+static int number_of_type(const struct fg_matcher *matcher)
 {
-    static const char *const names[] = TYPE_LABELS;
-
-    for (size_t i = 0; i < FG_COUNT(names); i++)
-        if (fg_slice_is(matcher->name, names[i]))
-            return true;
-    return false;
+    for (int i = 0; i < FG_LABEL_NAMES_OF_TYPE; i++)
+        if (fg_slice_is(matcher->name, fg_label_names_of_type[i]))
+            return i;
+    return -1;
 }
 
 /* Takes out of `live` the series that do not match. A series without the label has the value "". */
@@ -51,76 +44,52 @@ struct typing {
     uint64_t types; /* bit t: type t matches */
 };
 
-static bool type_matches(const struct fg_selector *selector, const struct fg_labels *labels)
+/* text: the type as a text. */
+static bool type_matches(const struct fg_selector *selector, const struct fg_profile_type *type,
+                         struct fg_slice text, struct fg_slice service)
 {
     for (size_t i = 0; i < selector->n_matchers; i++) {
         const struct fg_matcher *matcher = &selector->matchers[i];
-        size_t at;
+        int number = number_of_type(matcher);
 
-        if (!is_of_type(matcher))
-            continue;
-        if (!fg_matcher_matches(matcher, fg_labels_find(labels, matcher->name, &at)
-                                             ? labels->items[at].value
-                                             : fg_bytes(NULL, 0)))
+        if (number >= 0 &&
+            !fg_matcher_matches(matcher, fg_label_of_type((unsigned)number, type, text, service)))
             return false;
     }
     return true;
 }
 
-enum fg_code fg_block_select_types(const struct fg_block_series_row *row,
-                                   const struct fg_selector *selector, struct fg_arena *arena,
-                                   uint64_t *ret_types, struct fg_err *err)
+uint64_t fg_block_select_types(const struct fg_block_series_row *row,
+                               const struct fg_selector *selector)
 {
-    struct fg_arena_mark mark = fg_arena_mark(arena);
+    struct fg_slice service = fg_labels_get(&row->labels, FG_LABEL_SERVICE);
+    struct fg_buf text;
     uint64_t types = 0;
 
     fg_assert(row->schema != NULL);
+    fg_buf_init(&text, SIZE_MAX);
     for (uint32_t t = 0; t < row->schema->n_types; t++) {
         struct fg_profile_type type = fg_block_profile_type(row, t);
-        struct fg_labels labels = fg_labels_with_type(&row->labels, &type, arena);
 
-        if (labels.items == NULL)
-            return fg_block_no_room(err, "series");
-        if (type_matches(selector, &labels))
+        fg_buf_clear(&text);
+        fg_profile_type_write(&type, &text);
+        if (type_matches(selector, &type, fg_buf_slice(&text), service))
             types |= UINT64_C(1) << t;
-        fg_arena_release(arena, mark);
     }
-    *ret_types = types;
-    return FG_OK;
+    fg_buf_done(&text);
+    return types;
 }
 
-/* Takes the series that match, each with the types that do. matches NULL: only counts them, so
- * that the array can be made in its size. */
-static enum fg_code collect(const struct fg_block_index *index, const struct fg_selector *selector,
-                            const bool *live, struct fg_arena *arena,
-                            struct fg_block_match *matches, uint32_t *ret_count, struct fg_err *err)
+static void match_types(const struct fg_selector *selector, const struct fg_block_series_row *row,
+                        struct typing *typing)
 {
-    struct typing typing = {NULL, {NULL, 0}, {NULL, 0}, 0};
-    uint32_t count = 0;
+    struct fg_slice name = fg_labels_get(&row->labels, FG_LABEL_NAME);
+    struct fg_slice service = fg_labels_get(&row->labels, FG_LABEL_SERVICE);
 
-    for (uint32_t s = 0; s < index->n_series; s++) {
-        const struct fg_block_series_row *row = &index->series[s];
-
-        if (!live[s])
-            continue;
-
-        struct fg_slice name = fg_labels_get(&row->labels, FG_LABEL_NAME);
-        struct fg_slice service = fg_labels_get(&row->labels, FG_LABEL_SERVICE);
-
-        if (typing.schema != row->schema || !fg_slice_eq(typing.name, name) ||
-            !fg_slice_eq(typing.service, service)) {
-            typing = (struct typing){row->schema, name, service, 0};
-            if (fg_block_select_types(row, selector, arena, &typing.types, err) != FG_OK)
-                return err->code;
-        }
-        for (uint64_t types = typing.types & row->seen; types != 0; types &= types - 1) {
-            if (matches != NULL)
-                matches[count] = (struct fg_block_match){s, (uint32_t)__builtin_ctzll(types)};
-            count++;
-        }
-    }
-    *ret_count = count;
-    return FG_OK;
+    if (typing->schema == row->schema && fg_slice_eq(typing->name, name) &&
+        fg_slice_eq(typing->service, service))
+        return;
+    *typing = (struct typing){row->schema, name, service, fg_block_select_types(row, selector)};
 }
 
 enum fg_code fg_block_select_series(const struct fg_block_index *index,
@@ -134,10 +103,33 @@ enum fg_code fg_block_select_series(const struct fg_block_index *index,
         return fg_block_no_room(err, "series");
     memset(live, true, index->n_series * sizeof *live);
     for (size_t i = 0; i < selector->n_matchers; i++)
-        if (!is_of_type(&selector->matchers[i]))
+        if (number_of_type(&selector->matchers[i]) < 0)
             match_labels(index, &selector->matchers[i], matched, live);
     *ret_live = live;
     return FG_OK;
+}
+
+/* Takes the series that match, each with the types that do, and returns how many matches there are.
+ * matches NULL: only counts them, so that the array can be made in its size. */
+static uint32_t collect(const struct fg_block_index *index, const struct fg_selector *selector,
+                        const bool *live, struct fg_block_match *matches)
+{
+    struct typing typing = {NULL, {NULL, 0}, {NULL, 0}, 0};
+    uint32_t count = 0;
+
+    for (uint32_t s = 0; s < index->n_series; s++) {
+        const struct fg_block_series_row *row = &index->series[s];
+
+        if (!live[s])
+            continue;
+        match_types(selector, row, &typing);
+        for (uint64_t types = typing.types & row->seen; types != 0; types &= types - 1) {
+            if (matches != NULL)
+                matches[count] = (struct fg_block_match){s, (uint32_t)__builtin_ctzll(types)};
+            count++;
+        }
+    }
+    return count;
 }
 
 enum fg_code fg_block_select(const struct fg_block_index *index, const struct fg_selector *selector,
@@ -145,20 +137,16 @@ enum fg_code fg_block_select(const struct fg_block_index *index, const struct fg
                              uint32_t *ret_count, struct fg_err *err)
 {
     struct fg_block_match *matches;
-    uint32_t count = 0;
     bool *live = NULL;
 
     if (fg_block_select_series(index, selector, arena, &live, err) != FG_OK)
         return err->code;
     fg_assert(live != NULL);
-    if (collect(index, selector, live, arena, NULL, &count, err) != FG_OK)
-        return err->code;
-    matches = fg_arena_new(arena, struct fg_block_match, count);
+    *ret_count = collect(index, selector, live, NULL);
+    matches = fg_arena_new(arena, struct fg_block_match, *ret_count);
     if (matches == NULL)
         return fg_block_no_room(err, "series");
-    if (collect(index, selector, live, arena, matches, &count, err) != FG_OK)
-        return err->code;
+    (void)collect(index, selector, live, matches);
     *ret_matches = matches;
-    *ret_count = count;
     return FG_OK;
 }

@@ -163,6 +163,21 @@ static void shrink(struct fg_crown_layer *layer)
         layer->known = fg_realloc(layer->known, count * sizeof *layer->known);
 }
 
+struct fg_crown_layer *fg_crown_layer_copy(const struct fg_crown_layer *layer)
+{
+    struct fg_crown_layer *copy =
+        layer_create(fg_crown_names_ref(layer->names), layer->n_nodes, layer->known != NULL);
+    struct fg_crown_layer own = *copy;
+
+    *copy = *layer;
+    copy->nodes = own.nodes;
+    copy->known = own.known;
+    memcpy(copy->nodes, layer->nodes, layer->n_nodes * sizeof *copy->nodes);
+    if (copy->known != NULL)
+        memcpy(copy->known, layer->known, layer->n_nodes * sizeof *copy->known);
+    return copy;
+}
+
 void fg_crown_layer_destroy(struct fg_crown_layer *layer)
 {
     if (layer == NULL)

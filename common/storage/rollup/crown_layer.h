@@ -74,6 +74,9 @@ struct fg_crown_layer *fg_crown_layer_of_tree(const struct fg_tree *tree);
 struct fg_crown_layer *fg_crown_layer_add(const struct fg_crown_layer *a,
                                           const struct fg_crown_layer *b);
 
+/* Makes a copy, with the same names. */
+struct fg_crown_layer *fg_crown_layer_copy(const struct fg_crown_layer *layer);
+
 /* Frees the layer. Accepts NULL. */
 void fg_crown_layer_destroy(struct fg_crown_layer *layer);
 

@@ -109,13 +109,20 @@ static void make_tree(const struct fg_crown_layer *layer, struct fg_tree *tree)
     free(path);
 }
 
-void fg_crown_sum_finish(struct fg_crown_sum *sum)
+struct fg_crown_layer *fg_crown_sum_take(struct fg_crown_sum *sum)
 {
     struct fg_crown_layer *all = NULL;
 
     for (unsigned i = 0; i < FG_CROWN_SUM_LAYERS_MAX; i++)
         if (sum->layers[i] != NULL)
             all = join(all, fg_take(sum->layers[i]));
+    return all;
+}
+
+void fg_crown_sum_finish(struct fg_crown_sum *sum)
+{
+    struct fg_crown_layer *all = fg_crown_sum_take(sum);
+
     if (all == NULL)
         return;
     make_tree(all, &sum->tree);

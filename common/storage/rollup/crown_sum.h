@@ -39,6 +39,10 @@ size_t fg_crown_sum_bytes(const struct fg_crown_sum *sum);
 /* Adds a layer, which is taken over. */
 void fg_crown_sum_put(struct fg_crown_sum *sum, struct fg_crown_layer *layer);
 
+/* Takes the sum of all that was added, which the caller destroys; the sum is empty then. NULL:
+ * nothing was added. */
+struct fg_crown_layer *fg_crown_sum_take(struct fg_crown_sum *sum);
+
 /* Adds a crown of a function tree. */
 void fg_crown_sum_add_crown(struct fg_crown_sum *sum, const struct fg_function_tree *functions,
                             const struct fg_crown *crown);

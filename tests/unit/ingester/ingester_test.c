@@ -427,6 +427,16 @@ static void answers_equal_the_slow_model_in_memory(void **state)
         run(seed, false);
 }
 
+/* Each pass has room for one service. */
+static void answers_that_take_many_passes_equal_the_slow_model(void **state)
+{
+    (void)state;
+    head_query_pass_bytes = 1;
+    run(7, false);
+    run(102, true);
+    head_query_pass_bytes = 0;
+}
+
 static void answers_equal_the_slow_model_on_rocksdb(void **state)
 {
     (void)state;
@@ -838,6 +848,7 @@ int main(void)
         cmocka_unit_test(deleted_series_are_not_listed),
         cmocka_unit_test(bad_deletions_are_refused),
         cmocka_unit_test(answers_equal_the_slow_model_in_memory),
+        cmocka_unit_test(answers_that_take_many_passes_equal_the_slow_model),
         cmocka_unit_test(answers_equal_the_slow_model_on_rocksdb),
     };
 

@@ -109,6 +109,42 @@ static void disk_cache_does_not_change_results(void **state)
     (void)remove_tree(disk_folder);
 }
 
+enum { KEPT_QUESTIONS = 8 };
+
+/* Flame graphs that were asked before, while what they are about changes or does not. */
+static void pieces_do_not_change_flame_graphs(void **state)
+{
+    const uint64_t cache_bytes = 64 << 20;
+    uint64_t questions[KEPT_QUESTIONS] = {0};
+    struct asker asker = {.random = 11, .keeps_all = true};
+    const struct fg_metrics *metrics;
+    struct fg_err err;
+
+    (void)state;
+    asker_init(&asker, 11, cache_bytes, NULL);
+    metrics = asker_blocks(&asker)->metrics;
+    for (unsigned i = 0; i < 40; i++) {
+        world_push(&asker.world, 20);
+        if (i % 2 == 0)
+            asker_happen(&asker, ASKER_COMMIT);
+        asker_happen_any(&asker, ASKER_HAPPENINGS);
+        fg_clock_manual_advance(&asker.clock, FG_MINUTE_NS);
+        questions[i % KEPT_QUESTIONS] = asker.random;
+        asker_must(asker_check_flamegraph(&asker, &err), &err);
+        /* Each twice: the first time pieces are made of what is new. */
+        for (unsigned k = 0; k < 2 * KEPT_QUESTIONS; k++) {
+            const uint64_t random = asker.random;
+
+            asker.random = questions[k / 2];
+            asker_must(asker_check_flamegraph(&asker, &err), &err);
+            asker.random = random;
+        }
+    }
+    assert_true(fg_metric_get(metrics, BLOCKS_PIECES_MADE) > 20);
+    assert_true(fg_metric_get(metrics, BLOCKS_PIECES_CACHED) > 60);
+    asker_done(&asker);
+}
+
 /* Other tenants have all requests that there are: each query sends one at a time, and comes to its
  * end. */
 static void others_requests_do_not_stop_a_query(void **state)
@@ -234,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(disk_cache_does_not_change_results),
+        cmocka_unit_test(pieces_do_not_change_flame_graphs),
         cmocka_unit_test(others_requests_do_not_stop_a_query),
         cmocka_unit_test(a_rule_reads_for_its_tenant),
         cmocka_unit_test(cache_stays_within_its_limit),

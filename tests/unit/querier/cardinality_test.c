@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-enum { SERIES = 300, PARTS = 5, VALUES = 40, SEEDS = 40, TEXT_BYTES = 32 };
+enum { SERIES = 300, PARTS = 9, VALUES = 40, SEEDS = 40, SERVICES = 4, TEXT_BYTES = 32 };
 
 static uint64_t draw(uint64_t *random, uint64_t below)
 {
@@ -42,24 +42,34 @@ static void model_init(struct model *model, uint64_t seed)
     }
 }
 
-/* Adds parts with some series each; most are in several parts. */
+/* Adds parts with some series each, of one service or of all; most are in several parts. Every
+ * third part is small, and looked for in what is there. */
 static void add_parts(struct model *model, struct qry_cardinality *into, const char *label,
                       unsigned range)
 {
     qry_cardinality_in(into, range == 0 ? CARDINALITY_NOW : CARDINALITY_BEFORE);
     for (unsigned part = 0; part < PARTS; part++) {
+        static const char *const services[SERVICES + 1] = {"a", "b", "c", "d", NULL};
+        uint64_t service = draw(&model->random, SERVICES + 1);
+        uint64_t one_of = part % 3 == 2 ? 40 : 3;
         struct fg_label_indexing indexing;
         struct fg_label_index index;
         struct fg_err err;
 
         fg_label_indexing_init(&indexing, label, model->arena);
         for (unsigned i = 0; i < SERIES; i++) {
-            if (draw(&model->random, 3) > 0)
+            if (draw(&model->random, one_of) > 0 ||
+                (services[service] != NULL && i % SERVICES != service))
                 continue;
             model->in[range][i] = true;
             assert_true(fg_label_indexing_series(&indexing, &model->labels[i], NULL));
+            /* The same labels with other types. */
+            if (services[service] != NULL && i % 7 == 0)
+                assert_true(fg_label_indexing_series(&indexing, &model->labels[i], NULL));
         }
         assert_int_equal(fg_label_indexing_end(&indexing, &index, &err), FG_OK);
+        if (services[service] != NULL)
+            index.service = fg_cstr(services[service]);
         qry_cardinality_add(into, &index);
     }
 }
