@@ -17,7 +17,7 @@ const struct fg_conf_field dist_fields[] = {
     {"push_queue_max_bytes", FG_CONF_BYTES, CONF(push_queue_max_bytes), .def = "32MiB", .min = "1MiB", .max = "16GiB",
      .doc = "Decoded profiles that may wait for one ingester. Further uploads that need this ingester are refused with 429."},
     {"push_messages_max", FG_CONF_UINT, CONF(push_messages_max), .def = "4", .min = "1", .max = "256",
-     .doc = "Concurrent messages to one ingester. Profiles that arrive in the meantime are sent together in the next message."},
+     .doc = "Concurrent messages to one ingester, and half as many more of what other servers forward. Profiles that arrive in the meantime are sent together in the next message."},
     {"push_timeout", FG_CONF_NS, CONF(push_timeout_ns), .def = "8s", .min = "100ms", .max = "5m",
      .doc = "Timeout for ingesters to make a profile durable, retries included. Agents give up after 10 s."},
     {"push_retry", FG_CONF_NS, CONF(push_retry_ns), .def = "3s", .min = "0", .max = "5m",

@@ -221,6 +221,13 @@ void dist_delivery_define(struct dist_delivery *delivery, const struct fg_batch 
         fg_definition_cache_look_up(delivery->common->definition_cache, keys[i], batch, define);
 }
 
+/* What another server forwards has come by a way. */
+static struct dist_peer_queue *queue_of(const struct dist_owner *owner,
+                                        const struct dist_encoded_batch *encoded)
+{
+    return encoded->via.len > 0 ? owner->forwards : owner->queue;
+}
+
 /* Locked. */
 static struct replica_send *send_create(struct dist_delivery *delivery, unsigned replica,
                                         struct dist_encoded_batch *encoded,
@@ -265,7 +272,7 @@ void dist_delivery_send(struct dist_delivery *delivery, struct dist_encoded_batc
     delivery->refs++; /* ours, for end_round(): the answers may come before this returns */
     n = dist_delivery_core_send(&delivery->core, replicas);
     for (unsigned i = 0; i < n; i++) {
-        queues[i] = delivery->owners[replicas[i]]->queue;
+        queues[i] = queue_of(delivery->owners[replicas[i]], encoded);
         sends[i] = send_create(delivery, replicas[i], encoded, deadline_mono_ns);
     }
     (void)pthread_mutex_unlock(&delivery->lock);
@@ -308,7 +315,7 @@ void dist_delivery_leave(struct dist_delivery *delivery)
         /* Drop what still waits in a queue; what was sent keeps its memory until it is answered. */
         for (struct replica_send *send = delivery->in_flight; send != NULL; send = next) {
             next = send->next;
-            if (!dist_peer_queue_cancel(send->owner->queue, &send->item))
+            if (!dist_peer_queue_cancel(queue_of(send->owner, send->encoded), &send->item))
                 continue;
             unlink_send(delivery, send);
             delivery->refs--; /* not the last: the upload's is still there */

@@ -31,10 +31,26 @@ static void on_collect(void *arg)
     dist_flush_timer_start(owners->flush_timer);
 }
 
+static struct dist_peer_queue *queue_make(struct dist_owners *owners, struct fg_peer *peer,
+                                          const struct fg_id *store, unsigned messages_max)
+{
+    const struct dist_owners_config *config = &owners->config;
+
+    return dist_peer_queue_create(&(struct dist_peer_queue_config){
+        .peer = peer,
+        .clock = config->clock,
+        .store = store,
+        .queue_max_bytes = config->queue_max_bytes,
+        .messages_max = messages_max,
+        .on_collect = on_collect,
+        .on_collect_arg = owners,
+    });
+}
+
 static struct dist_owner *owner_make(struct dist_owners *owners, struct fg_peer *peer,
                                      const struct fg_id *store)
 {
-    const struct dist_owners_config *config = &owners->config;
+    unsigned messages_max = owners->config.messages_max;
     struct dist_owner *owner = fg_new(struct dist_owner);
 
     owner->peer = peer;
@@ -42,21 +58,26 @@ static struct dist_owner *owner_make(struct dist_owners *owners, struct fg_peer 
         owner->store = *store;
         owner->key = fg_mix64(store->lo ^ fg_mix64(store->hi));
     }
-    owner->queue = dist_peer_queue_create(&(struct dist_peer_queue_config){
-        .peer = peer,
-        .clock = config->clock,
-        .store = store,
-        .queue_max_bytes = config->queue_max_bytes,
-        .messages_max = config->messages_max,
-        .on_collect = on_collect,
-        .on_collect_arg = owners,
-    });
+    owner->queue = queue_make(owners, peer, store, messages_max);
+    owner->forwards = queue_make(owners, peer, store, FG_MAX(messages_max / 2, 1));
     return owner;
+}
+
+static bool is_idle(const struct dist_owner *owner)
+{
+    return dist_peer_queue_is_idle(owner->queue) && dist_peer_queue_is_idle(owner->forwards);
+}
+
+static void owner_stop(struct dist_owner *owner)
+{
+    dist_peer_queue_stop(owner->queue);
+    dist_peer_queue_stop(owner->forwards);
 }
 
 static void owner_free(struct dist_owner *owner)
 {
     dist_peer_queue_destroy(owner->queue);
+    dist_peer_queue_destroy(owner->forwards);
     free(owner->name);
     free(owner->address);
     free(owner);
@@ -115,8 +136,7 @@ static void drop_gone(struct dist_owners *owners)
     while (*at != NULL) {
         struct dist_owner *owner = *at;
 
-        if (!is_there(owners, owner) && atomic_load(&owner->refs) == 0 &&
-            dist_peer_queue_is_idle(owner->queue)) {
+        if (!is_there(owners, owner) && atomic_load(&owner->refs) == 0 && is_idle(owner)) {
             *at = owner->next;
             fg_peers_put(owners->config.peers, owner->peer);
             owner_free(owner);
@@ -326,6 +346,7 @@ static bool look_at_all(void *arg)
 
     for (size_t i = 0; i < n; i++) {
         more |= dist_peer_queue_flush(all[i]->queue);
+        more |= dist_peer_queue_flush(all[i]->forwards);
         dist_owner_unref(all[i]);
     }
     free(all);
@@ -352,12 +373,12 @@ void dist_owners_stop(struct dist_owners *owners)
 
     /* The queues first: what waits fails, and the timer's last flush finds nothing to send. */
     if (owners->fixed != NULL)
-        dist_peer_queue_stop(owners->fixed->queue);
+        owner_stop(owners->fixed);
     for (struct dist_owner *owner = owners->list; owner != NULL; owner = owner->next)
-        dist_peer_queue_stop(owner->queue);
+        owner_stop(owner);
     dist_flush_timer_stop(owners->flush_timer); /* from now on nothing is handed to a peer */
     for (struct dist_owner *owner = owners->list; owner != NULL; owner = owner->next)
-        while (!dist_peer_queue_is_idle(owner->queue))
+        while (!is_idle(owner))
             (void)nanosleep(&pause, NULL);
 }
 

@@ -22,6 +22,10 @@ struct dist_owners;
 /* One owner, with a reference count. These fields never change. */
 struct dist_owner {
     struct dist_peer_queue *queue;
+    /* Of what other servers forward. Late profiles are looked up in the bucket, and what a server
+     * sends that catches up is late: in messages of their own, and not of all that may be in
+     * flight, they do not hold up what agents send. */
+    struct dist_peer_queue *forwards;
     uint64_t key; /* well distributed: of its store; 0 without a ring */
     /* Internal to owners.c. */
     _Atomic uint32_t refs;

@@ -53,8 +53,14 @@ void ing_sender_finish(struct forward_sending *sending)
     struct forward_sender_target *target = sending->target;
     struct ing_sender *sender = target->sender;
 
-    ing_sender_core_end(&target->core, sending->lane, sending->result, sending->began_mono_ns,
-                        retry_after_ns(sending), ing_sender_now(sender));
+    ing_sender_core_end(&target->core, sending->lane,
+                        &(struct ing_sender_core_outcome){
+                            .result = sending->result,
+                            .began_mono_ns = sending->began_mono_ns,
+                            .took_ns = sending->took_ns,
+                            .retry_after_ns = retry_after_ns(sending),
+                        },
+                        ing_sender_now(sender));
     if (sending->parcel != NULL) {
         ing_sender_count(target, sending);
         ing_sender_tell_denied(target, sending->parcel);
@@ -191,8 +197,8 @@ static void on_answer(struct fg_client_request *request)
         ing_sender_send(sending);
         return;
     }
-    fg_metric_observe_ns(target->metrics, FORWARD_SECONDS,
-                         ing_sender_now(target->sender) - sending->sent_mono_ns);
+    sending->took_ns = ing_sender_now(target->sender) - sending->sent_mono_ns;
+    fg_metric_observe_ns(target->metrics, FORWARD_SECONDS, sending->took_ns);
     ing_sender_submit(sending, run_answer, on_answered);
 }
 

@@ -10,6 +10,10 @@ static const int64_t UNREAD_PAUSE_NS = 5 * FG_SECOND_NS;
 /* A target cannot make us wait longer than this: its clock or its arithmetic may be wrong. */
 static const int64_t RETRY_AFTER_MAX_NS = 10 * FG_MINUTE_NS;
 
+/* What is far longer than the shortest answer, which counts for a while. */
+static const int64_t SLOW_NS = FG_SECOND_NS / 20, FASTEST_FOR_NS = FG_MINUTE_NS;
+enum { SLOW_FACTOR = 2 };
+
 void ing_sender_core_init(struct ing_sender_core *core, const struct ing_sender_core_config *config,
                           uint64_t seed)
 {
@@ -65,14 +69,36 @@ static void pause_until(struct ing_sender_core *core, int64_t until_mono_ns)
     core->not_before_mono_ns = FG_MAX(core->not_before_mono_ns, until_mono_ns);
 }
 
-void ing_sender_core_end(struct ing_sender_core *core, enum ing_outbox_lane lane,
-                         enum ing_sender_result result, int64_t began_mono_ns,
-                         int64_t retry_after_ns, int64_t now_mono_ns)
+/* Requests of the backlog are of about one size, so their times can be compared. */
+static bool is_slow(struct ing_sender_core *core, int64_t took_ns, int64_t now_mono_ns)
 {
+    if (core->fastest_ns == 0 || took_ns <= core->fastest_ns ||
+        now_mono_ns - core->fastest_mono_ns > FASTEST_FOR_NS) {
+        core->fastest_ns = took_ns;
+        core->fastest_mono_ns = now_mono_ns;
+    }
+    return took_ns > SLOW_FACTOR * core->fastest_ns + SLOW_NS;
+}
+
+static void take_good(struct ing_sender_core *core, enum ing_outbox_lane lane, int64_t took_ns,
+                      int64_t now_mono_ns)
+{
+    core->failures = 0;
+    if (lane == OUTBOX_BACKLOG && took_ns > 0 && is_slow(core, took_ns, now_mono_ns))
+        core->allowed = FG_MAX(core->allowed * 3 / 4, 1.0);
+    else
+        core->allowed = FG_MIN(core->allowed + 1 / core->allowed, (double)core->config.connections);
+}
+
+void ing_sender_core_end(struct ing_sender_core *core, enum ing_outbox_lane lane,
+                         const struct ing_sender_core_outcome *outcome, int64_t now_mono_ns)
+{
+    enum ing_sender_result result = outcome->result;
     /* As long as the target asks for, if it does, and a drawn part of our own, so that senders do
      * not come back together. */
-    int64_t pause_ns =
-        result == SENDER_DENIED ? DENIED_PAUSE_NS : FG_MIN(retry_after_ns, RETRY_AFTER_MAX_NS);
+    int64_t pause_ns = result == SENDER_DENIED
+                           ? DENIED_PAUSE_NS
+                           : FG_MIN(outcome->retry_after_ns, RETRY_AFTER_MAX_NS);
     int64_t most_ns, drawn_ns;
 
     fg_assert(core->running > 0 && (lane != OUTBOX_FRESH || core->running_fresh > 0));
@@ -84,13 +110,12 @@ void ing_sender_core_end(struct ing_sender_core *core, enum ing_outbox_lane lane
         return;
     core->denied = result == SENDER_DENIED;
     if (result == SENDER_TAKEN) {
-        core->failures = 0;
-        core->allowed = FG_MIN(core->allowed + 1 / core->allowed, (double)core->config.connections);
+        take_good(core, lane, outcome->took_ns, now_mono_ns);
         return;
     }
     /* Requests that were under way together fail together: one fault, one step back. What each of
      * them asks for holds all the same. */
-    if (began_mono_ns >= core->failed_mono_ns) {
+    if (outcome->began_mono_ns >= core->failed_mono_ns) {
         core->failures++;
         core->failed_mono_ns = now_mono_ns;
         core->allowed = FG_MAX(core->allowed / 2, 1.0);

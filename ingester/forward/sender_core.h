@@ -3,7 +3,9 @@
  * takes its profiles. No I/O, clock or thread.
  *
  *   - Requests at a time adapt: one more after as many good answers as are allowed, half after one
- *     that was refused or did not come (additive increase, multiplicative decrease).
+ *     that was refused or did not come (additive increase, multiplicative decrease). An answer to
+ *     a request of the backlog that takes far longer than others takes a quarter away: the target
+ *     has others to serve.
  *   - A target that cannot be reached is asked after a pause with full jitter, whose bound doubles
  *     from 0.2 to 30 s; it is never given up. Retry-After is obeyed, up to ten minutes.
  *   - A target that does not know us is asked again every minute: a new token file heals it.
@@ -33,6 +35,8 @@ struct ing_sender_core {
     int64_t failed_mono_ns;     /* when the last of them was known */
     int64_t not_before_mono_ns; /* a pause, or the rate */
     bool denied;                /* the target does not know us */
+    int64_t fastest_ns;         /* the shortest answer of late; 0: none */
+    int64_t fastest_mono_ns;    /* when it came */
 };
 
 enum ing_sender_result {
@@ -63,10 +67,16 @@ void ing_sender_core_begin(struct ing_sender_core *core, enum ing_outbox_lane la
 /* Notes bytes that were sent. */
 void ing_sender_core_sent(struct ing_sender_core *core, uint64_t bytes, int64_t now_mono_ns);
 
-/* Notes the end of a request that began at a time. retry_after_ns: as the target said; 0: it did
- * not. */
+/* How a request went. */
+struct ing_sender_core_outcome {
+    enum ing_sender_result result;
+    int64_t began_mono_ns;
+    int64_t took_ns;        /* its last answer; 0: there was none */
+    int64_t retry_after_ns; /* as the target said; 0: it did not */
+};
+
+/* Notes the end of a request. */
 void ing_sender_core_end(struct ing_sender_core *core, enum ing_outbox_lane lane,
-                         enum ing_sender_result result, int64_t began_mono_ns,
-                         int64_t retry_after_ns, int64_t now_mono_ns);
+                         const struct ing_sender_core_outcome *outcome, int64_t now_mono_ns);
 
 #endif

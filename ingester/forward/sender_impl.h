@@ -87,7 +87,7 @@ struct forward_sending {
     struct ing_resend from;    /* of the page */
     struct ing_page page;      /* until the parcel has it */
     enum ing_outbox_lane lane;
-    int64_t began_mono_ns, sent_mono_ns;
+    int64_t began_mono_ns, sent_mono_ns, took_ns; /* the last answer; 0: there was none */
     struct fg_job job;
     bool more, unknown;
     bool in_request;             /* else a job has it, or: */

@@ -127,8 +127,9 @@ static struct dist_delivery *create(struct fixture *f, uint16_t shard)
     return dist_delivery_create(&f->deliveries, shard, 77, on_round, f);
 }
 
-/* Begins another round; returns how many stacks it defines. */
-static unsigned send_round(struct fixture *f, struct dist_delivery *delivery)
+/* Begins another round of a batch that has come by a way; returns how many stacks it defines. */
+static unsigned send_round_by(struct fixture *f, struct dist_delivery *delivery,
+                              struct fg_slice via)
 {
     /* After this time an unanswered message delays no other. */
     const struct timespec pause = {.tv_nsec = 20 * FG_MS_NS};
@@ -142,13 +143,18 @@ static unsigned send_round(struct fixture *f, struct dist_delivery *delivery)
     dist_delivery_define(delivery, &f->batch, define);
     for (unsigned i = 0; i < STACKS; i++)
         n += define[i];
-    encoded = dist_encoded_batch_create(FG_LIT("tenant"), FG_LIT("service"), FG_LIT(""), &f->batch,
-                                        define, FG_LIT("batch"));
+    encoded = dist_encoded_batch_create(FG_LIT("tenant"), FG_LIT("service"), via, &f->batch, define,
+                                        FG_LIT("batch"));
     f->n_begun++;
     (void)nanosleep(&pause, NULL);
     dist_delivery_send(delivery, encoded, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS);
     dist_encoded_batch_unref(encoded);
     return n;
+}
+
+static unsigned send_round(struct fixture *f, struct dist_delivery *delivery)
+{
+    return send_round_by(f, delivery, FG_LIT(""));
 }
 
 /* Does the same; ann and bob answer. */
@@ -474,6 +480,27 @@ static void one_full_and_one_dead_owner_are_no_refusal(void **state)
 }
 
 /* Only one message at a time goes to a slow owner; waiting copies beyond the limit are dropped. */
+/* Ingesters answer late what is forwarded, since they look late profiles up. */
+static void what_is_forwarded_does_not_hold_up_what_agents_send(void **state)
+{
+    struct fixture *f = *state;
+    struct dist_delivery *forwarded = create(f, 9), *live = create(f, 9);
+    struct push_asked *asked[2];
+
+    (void)send_round_by(f, forwarded, FG_LIT("sixteen bytes...")); /* all that may be in flight */
+    asked[0] = push_ring_take(&f->ring, ANN);
+    asked[1] = push_ring_take(&f->ring, BOB);
+    (void)send_answered(f, live, well, well);
+    f->n_begun--; /* the other one has not ended */
+    expect_round(f, live, DELIVERY_STORED);
+    f->n_begun++;
+    push_ring_answer(asked[0], &well);
+    push_ring_answer(asked[1], &well);
+    expect_round(f, forwarded, DELIVERY_STORED);
+    dist_delivery_leave(live);
+    dist_delivery_leave(forwarded);
+}
+
 static void the_memory_of_stragglers_is_bounded(void **state)
 {
     struct fixture *f = *state;
@@ -553,6 +580,7 @@ int main(void)
         TEST(an_ingester_that_lacks_definitions_gets_them, open_without_cat),
         TEST(a_quorum_of_full_ingesters_is_a_refusal, open_all),
         TEST(one_full_and_one_dead_owner_are_no_refusal, open_without_cat),
+        TEST(what_is_forwarded_does_not_hold_up_what_agents_send, open_narrow),
         TEST(the_memory_of_stragglers_is_bounded, open_narrow),
         TEST(stopping_waits_for_stragglers, open_narrow),
         TEST(an_owner_is_found_at_its_new_address, open_without_cat),

@@ -47,7 +47,9 @@ static unsigned begin_all(struct ing_sender_core *core, int64_t now_ns)
 static void end(struct ing_sender_core *core, enum ing_sender_result result, int64_t began_ns,
                 int64_t now_ns)
 {
-    ing_sender_core_end(core, OUTBOX_BACKLOG, result, began_ns, 0, now_ns);
+    ing_sender_core_end(
+        core, OUTBOX_BACKLOG,
+        &(struct ing_sender_core_outcome){.result = result, .began_mono_ns = began_ns}, now_ns);
 }
 
 /* One request that ends at once. Returns how long the target is left alone after it. */
@@ -56,7 +58,11 @@ static int64_t pause_after(struct ing_sender_core *core, enum ing_sender_result 
 {
     assert_true(may_begin(core, now_ns));
     ing_sender_core_begin(core, OUTBOX_BACKLOG);
-    ing_sender_core_end(core, OUTBOX_BACKLOG, result, now_ns, retry_after_ns, now_ns);
+    ing_sender_core_end(core, OUTBOX_BACKLOG,
+                        &(struct ing_sender_core_outcome){.result = result,
+                                                          .began_mono_ns = now_ns,
+                                                          .retry_after_ns = retry_after_ns},
+                        now_ns);
     return when(core, now_ns) - now_ns;
 }
 
@@ -225,7 +231,11 @@ static void retry_after_of_any_request_is_obeyed(void **state)
     (void)state;
     assert_int_equal(begin_all(&core, start_ns), 2);
     end(&core, SENDER_AWAY, start_ns, start_ns + 1);
-    ing_sender_core_end(&core, OUTBOX_BACKLOG, SENDER_BUSY, start_ns, FG_MINUTE_NS, start_ns + 2);
+    ing_sender_core_end(&core, OUTBOX_BACKLOG,
+                        &(struct ing_sender_core_outcome){.result = SENDER_BUSY,
+                                                          .began_mono_ns = start_ns,
+                                                          .retry_after_ns = FG_MINUTE_NS},
+                        start_ns + 2);
     assert_int_equal(core.failures, 1);
     assert_int_equal(when(&core, start_ns + 2), start_ns + 2 + FG_MINUTE_NS);
 }
@@ -312,7 +322,10 @@ static double fresh_share_of(unsigned connections, double share)
         assert_int_equal(n_running, connections);
         random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         out = (random >> 33) % n_running;
-        ing_sender_core_end(&core, running[out], SENDER_TAKEN, start_ns, 0, start_ns);
+        ing_sender_core_end(
+            &core, running[out],
+            &(struct ing_sender_core_outcome){.result = SENDER_TAKEN, .began_mono_ns = start_ns},
+            start_ns);
         running[out] = running[--n_running];
     }
     return (double)fresh / (ENDS + connections - 1);
@@ -336,9 +349,49 @@ static void lanes_have_their_share(void **state)
     }
 }
 
+/* Ends a request of a lane that took so long. Returns how many may run then. */
+static unsigned allowed_after(struct ing_sender_core *core, enum ing_outbox_lane lane,
+                              int64_t took_ns, int64_t now_ns)
+{
+    ing_sender_core_begin(core, lane);
+    ing_sender_core_end(core, lane,
+                        &(struct ing_sender_core_outcome){
+                            .result = SENDER_TAKEN, .began_mono_ns = now_ns, .took_ns = took_ns},
+                        now_ns);
+    return (unsigned)core->allowed;
+}
+
+static void slow_answers_take_requests_away(void **state)
+{
+    struct ing_sender_core core = core_of(8, 0.5, 1);
+    int64_t now_ns = start_ns;
+    unsigned n = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 100; i++)
+        n = allowed_after(&core, OUTBOX_BACKLOG, 20 * FG_MS_NS, now_ns++);
+    assert_int_equal(n, 8);
+    /* Twice as long and a little more is no sign. */
+    assert_int_equal(allowed_after(&core, OUTBOX_BACKLOG, 90 * FG_MS_NS, now_ns++), 8);
+    /* Sizes of fresh ones differ. */
+    assert_int_equal(allowed_after(&core, OUTBOX_FRESH, FG_SECOND_NS, now_ns++), 8);
+    for (unsigned i = 0; i < 20; i++)
+        n = allowed_after(&core, OUTBOX_BACKLOG, 200 * FG_MS_NS, now_ns++);
+    assert_int_equal(n, 1); /* one always goes on */
+    for (unsigned i = 0; i < 100; i++)
+        n = allowed_after(&core, OUTBOX_BACKLOG, 20 * FG_MS_NS, now_ns++);
+    assert_int_equal(n, 8);
+    /* After a minute without faster ones they are what the target takes now. */
+    now_ns += 2 * FG_MINUTE_NS;
+    for (unsigned i = 0; i < 100; i++)
+        n = allowed_after(&core, OUTBOX_BACKLOG, 200 * FG_MS_NS, now_ns++);
+    assert_int_equal(n, 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slow_answers_take_requests_away),
         cmocka_unit_test(good_answers_add_requests_up_to_the_connections),
         cmocka_unit_test(failure_halves_requests_once_for_all_that_were_under_way),
         cmocka_unit_test(probe_that_fails_halves_again_down_to_one),

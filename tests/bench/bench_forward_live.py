@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""What live agents feel of a server that catches up: latency of pushes to the receiver, with and without a backlog that is sent to it.
+
+    bench_forward_live.py [--rounds N] [--seconds N] [--rate N] [--backlog N] [--warm N] [--server-cpus LIST] [--nice N] [--folder FOLDER]
+
+A node collects a backlog while its target is away. Agents push to the target at a fixed rate (bench_push, open loop), in turns without
+and with the backlog coming in; which of both is first changes from round to round. Node and agents would be other machines: --server-cpus
+pins the receiver to processors and all else to the others. --nice gives all of them a priority, for a machine that does other work. Set
+FG_BINARY to a release build, and FG_PUSH to its bench_push.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import flamegrid  # noqa: E402
+from bench_forward import metric  # noqa: E402
+from link import CUT, OPEN, Link  # noqa: E402
+
+SERVICES = 20
+PATTERN = r"latency p50 ([\d.]+) ms, p90 [\d.]+ ms, p99 ([\d.]+) ms, max ([\d.]+) ms"
+
+
+def place(pid, cpus, nice):
+    """Gives a process, or (0) this one, processors and a priority; its threads have them from then on."""
+    if cpus:
+        os.sched_setaffinity(pid, cpus)
+    if nice:
+        os.setpriority(os.PRIO_PROCESS, pid, nice)
+
+
+def push(port, folder, *arguments):
+    """Runs bench_push. Returns p50, p99 and the longest in ms."""
+    out = subprocess.run([os.environ["FG_PUSH"], "--to", "127.0.0.1:%d" % port, "--profiles", folder, *map(str, arguments)], check=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={"PATH": os.environ["PATH"]}).stdout
+    found = re.search(PATTERN, out)
+    flamegrid.check(found and "refused 0 " in out and "failed 0," in out, "%s", out)
+    return [float(value) for value in found.groups()]
+
+
+def pending(node):
+    return metric(node, "flamegrid_forward_pending_profiles")
+
+
+def fill(node, folder, count, start_s):
+    """Pushes a backlog of so many profiles, as many as a minute has for each minute of the past."""
+    push(node.port, folder, "--count", count, "--connections", 16, "--services", SERVICES, "--pods", 50, "--start", start_s, "--interval", 60,
+         "--service", "backlog")
+
+
+def measure(receiver, folder, arguments):
+    """As many pods as send every ten seconds: what they send is of now. What is of a window that is in a segment would be looked up there."""
+    pods = max(1, arguments.rate * 10 // SERVICES)
+    return push(receiver.port, folder, "--rate", arguments.rate, "--seconds", arguments.seconds, "--connections", 64, "--services", SERVICES,
+                "--pods", pods, "--start", int(time.time()))
+
+
+def catch_up(node, link, receiver, folder, arguments):
+    """Measures while the backlog comes in. Returns the latencies and how many profiles came in a second."""
+    link.set(OPEN)
+    most = before = pending(node)
+    while before == most:
+        time.sleep(0.05)
+        before = pending(node)
+    began = time.monotonic()
+    took = measure(receiver, folder, arguments)
+    after, seconds = pending(node), time.monotonic() - began
+    link.set(CUT)
+    flamegrid.check(after > 0, "the backlog of %d was too small", most)
+    return took, (before - after) / seconds
+
+
+def median(values):
+    ordered = sorted(values)
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+
+
+def row(*cells):
+    print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
+
+
+def run(node, receiver, link, arguments):
+    latencies, rates = {"alone": [], "catch-up": []}, []
+    start_s = int(time.time()) - 30 * 86400
+    # Once all stacks of all services, which is not what a day that was missed has: the target knows nearly all of its stacks.
+    fill(node, arguments.folder, arguments.warm, start_s - 1)
+    link.set(OPEN)
+    while pending(node) > 0:
+        time.sleep(0.1)
+    for number in range(arguments.rounds):
+        link.set(CUT)
+        fill(node, arguments.folder, max(1, arguments.backlog - int(pending(node))), start_s + number)
+        for state in (("alone", "catch-up"), ("catch-up", "alone"))[number % 2]:
+            rate = ""
+            if state == "alone":
+                took = measure(receiver, arguments.folder, arguments)
+            else:
+                took, rate = catch_up(node, link, receiver, arguments.folder, arguments)
+                rates.append(rate)
+                rate = "%.0f" % rate
+            latencies[state].append(took)
+            row(number, state, *took, rate)
+            time.sleep(2)  # until what the other state left is done
+    for state, values in latencies.items():
+        row("median", state, *["%.1f" % median([value[i] for value in values]) for i in range(3)], "%.0f" % median(rates) if state != "alone" else "")
+    moved = sorted(100 * (after[1] / before[1] - 1) for before, after in zip(latencies["alone"], latencies["catch-up"]))
+    print("\np99 moves by %.0f %% (median of pairs; %s)" % (median(moved), ", ".join("%.0f" % value for value in moved)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--rate", type=int, default=100, help="pushes a second of live agents")
+    parser.add_argument("--backlog", type=int, default=60000, help="profiles that wait at the beginning of a round")
+    parser.add_argument("--warm", type=int, default=6000, help="profiles that are sent before the first round")
+    parser.add_argument("--server-cpus", help="for example 0")
+    parser.add_argument("--nice", type=int, default=0, help="below 0 needs to be root")
+    parser.add_argument("--folder", default=flamegrid.shared_folder("load"))
+    arguments = parser.parse_args()
+    cpus = {int(cpu) for cpu in arguments.server_cpus.split(",")} if arguments.server_cpus else None
+    others = os.sched_getaffinity(0) - cpus if cpus else None
+    place(0, others, arguments.nice)  # processes that are started have it, too
+    row("round", "state", "p50 ms", "p99 ms", "max ms", "profiles/s of the backlog")
+    row(*["---"] * 6)
+    with flamegrid.Server() as receiver:
+        receiver.start()
+        place(receiver.process.pid, cpus, 0)
+        receiver.wait_ready()
+        link = Link(receiver.port)
+        with flamegrid.Server("--forward.targets", "[{name: there, url: 'http://127.0.0.1:%d'}]" % link.port) as node:
+            node.start().wait_ready()
+            run(node, receiver, link, arguments)
+        link.close()
+
+
+if __name__ == "__main__":
+    main()
