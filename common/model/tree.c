@@ -335,14 +335,6 @@ void fg_tree_name_all(const struct fg_tree *tree, struct fg_tree *into, uint32_t
     name_nodes(&naming, NULL, ret_no_stack);
 }
 
-void fg_tree_name_live(const struct fg_tree *tree, const bool *live, struct fg_tree *into,
-                       uint32_t *nodes, uint32_t *ret_no_stack)
-{
-    struct naming naming = {.tree = tree, .into = into, .nodes = nodes};
-
-    name_nodes(&naming, live, ret_no_stack);
-}
-
 void fg_tree_name_new(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes,
                       uint32_t *ret_no_stack)
 {

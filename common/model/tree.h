@@ -111,11 +111,6 @@ void fg_tree_names(const struct fg_tree *tree, struct fg_tree *into);
 void fg_tree_name_all(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes,
                       uint32_t *ret_no_stack);
 
-/* Does the same for those nodes only that live[] marks, with all their ancestors; nodes[] of others
- * is not set. */
-void fg_tree_name_live(const struct fg_tree *tree, const bool *live, struct fg_tree *into,
-                       uint32_t *nodes, uint32_t *ret_no_stack);
-
 /* Does fg_tree_name_all() faster for an empty `into` that is only read afterwards: fg_tree_child()
  * does not find its nodes. */
 void fg_tree_name_new(const struct fg_tree *tree, struct fg_tree *into, uint32_t *nodes,
