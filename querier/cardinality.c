@@ -11,8 +11,8 @@ enum {
     FLAG_NOW = 1 << 14,
     TYPE_MASK = (1 << FG_LABEL_NAMES_OF_TYPE) - 1,
 
-    HUGE_PAGE_BYTES = 2 * 1024 * 1024,
-    PLACES_MIN = 1024,
+    HUGE_PAGE_BYTES = 2 * 1024 * 1024, /* of x86-64, and of ARM with pages of 4 KiB */
+    PLACES_MIN = 1024,                 /* 18 KiB; the table doubles as it fills */
     AHEAD = 24, /* places are loaded into the processor's cache so many prints before their use */
     NAMES_MAX = 65536,
 
