@@ -12,7 +12,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-enum { ANSWER_MAX_BYTES = 64 * 1024 * 1024 };
+enum { ANSWER_MAX_BYTES = 64 * 1024 * 1024 }; /* a tenant's deletions, with their selectors */
 
 /* A request on its way. */
 struct asking {

@@ -11,7 +11,8 @@ enum {
     PEER_OWNERS = 2, /* an address may have another store: two senders share its peer then */
 };
 
-static const int64_t PEER_IDLE_NS = FG_MINUTE_NS;
+static const int64_t PEER_IDLE_NS =
+    FG_MINUTE_NS; /* until the peer of a member that left is closed */
 
 static struct dist_settings settings;
 static struct dist_scrape_settings scrape_settings;

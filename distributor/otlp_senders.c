@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-static const int64_t QUIET_NS = FG_HOUR_NS;
+static const int64_t QUIET_NS = FG_HOUR_NS; /* between two lines about one sender */
 
 struct otlp_sender {
     uint64_t hash; /* of tenant and address */

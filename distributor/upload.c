@@ -25,7 +25,7 @@
 #include "distributor/upload_impl.h"
 
 enum {
-    UPLOAD_MAGIC = 0x75706c64,
+    UPLOAD_MAGIC = 0x75706c64, /* "upld" */
     ATTEMPTS_MAX = 4,  /* with an ingester that lacks definitions; the second sends all of them */
     ITEMS_MAX = 16384, /* batches of one upload; the profiler of a node sends a few hundred */
     FORWARDS_QUEUED_MAX =
@@ -59,17 +59,6 @@ static void item_end(struct dist_upload_item *item)
     dist_delivery_leave(fg_take(item->delivery));
     dist_encoded_batch_unref(fg_take(item->encoded));
     item->done = true;
-}
-
-static struct dist_upload_item *item_add(struct dist_upload *upload)
-{
-    if (upload->n_items == upload->cap_items) {
-        upload->cap_items = FG_MAX(4, upload->cap_items * 2);
-        upload->items =
-            fg_realloc(upload->items, upload->cap_items * sizeof(struct dist_upload_item *));
-    }
-    upload->items[upload->n_items] = fg_new(struct dist_upload_item);
-    return upload->items[upload->n_items++];
 }
 
 /* ---- the end (loop) ---- */
@@ -140,14 +129,6 @@ static void answer(struct dist_upload *upload)
     /* respond() frees the upload. A message that came later would find the magic gone. */
     upload->magic = 0;
     upload->interface->respond(upload);
-}
-
-static bool is_done(const struct dist_upload *upload)
-{
-    for (uint32_t i = 0; i < upload->n_items; i++)
-        if (!upload->items[i]->done)
-            return false;
-    return true;
 }
 
 static void keep_error(struct dist_upload *upload, const struct fg_err *err)
@@ -324,14 +305,17 @@ static void on_ended(struct fg_msg *msg)
 {
     struct dist_upload *upload = fg_container(msg, struct dist_upload, ended);
     int64_t pause_ns = 0;
+    bool is_done = true;
 
     fg_assert(upload->magic == UPLOAD_MAGIC && atomic_load(&upload->under_way) == 0);
     upload->lacks = false;
     upload->awaited = 0;
-    for (uint32_t i = 0; i < upload->n_items; i++)
+    for (uint32_t i = 0; i < upload->n_items; i++) {
         if (!upload->items[i]->done)
             take_over(upload, upload->items[i], &pause_ns);
-    if (is_done(upload))
+        is_done = is_done && upload->items[i]->done;
+    }
+    if (is_done)
         answer(upload);
     else if (pause_ns > 0)
         start_pause(upload, pause_ns);
@@ -422,7 +406,14 @@ static enum fg_code send_part(struct dist_upload *upload, const struct upload_pa
     if (number >= ITEMS_MAX)
         return fg_fail(err, FG_E_TOO_LARGE, "upload of more than %d series", ITEMS_MAX);
     fg_assert(number <= upload->n_items); /* numbers are given in order */
-    item = number < upload->n_items ? upload->items[number] : item_add(upload);
+    if (number == upload->cap_items) {
+        upload->cap_items = FG_MAX(4, upload->cap_items * 2);
+        upload->items =
+            fg_realloc(upload->items, upload->cap_items * sizeof(struct dist_upload_item *));
+    }
+    if (number == upload->n_items)
+        upload->items[upload->n_items++] = fg_new(struct dist_upload_item);
+    item = upload->items[number];
     item->tag = upload->tag;
     /* A later attempt passes here with the same batches: this one was stored, or has failed. */
     if (item->done)

@@ -162,18 +162,6 @@ static enum fg_code make_profile(struct export_run *run, const struct ing_export
     return FG_OK;
 }
 
-static enum fg_code make_profiles(struct export_run *run)
-{
-    run->batch.profiles = NEW(run, struct fg_profile, run->n);
-    if (run->batch.profiles == NULL)
-        return no_memory(run->err);
-    for (size_t i = 0; i < run->n; i++)
-        if (make_profile(run, &run->profiles[i], &run->batch.profiles[i]) != FG_OK)
-            return run->err->code;
-    run->batch.n_profiles = (uint32_t)run->n;
-    return FG_OK;
-}
-
 static enum fg_code make_schema(struct export_run *run)
 {
     const struct ing_series_kind *kind = run->profiles[0].series->kind;
@@ -267,8 +255,16 @@ static enum fg_code find_stacks(struct export_run *run, void *arg, struct fg_sym
 
 static enum fg_code make_batch(struct export_run *run, void *arg, struct fg_symbols *symbols)
 {
-    if (find_nodes(run) != FG_OK || make_profiles(run) != FG_OK || make_schema(run) != FG_OK ||
-        find_stacks(run, arg, symbols) != FG_OK)
+    if (find_nodes(run) != FG_OK)
+        return run->err->code;
+    run->batch.profiles = NEW(run, struct fg_profile, run->n);
+    if (run->batch.profiles == NULL)
+        return no_memory(run->err);
+    for (size_t i = 0; i < run->n; i++)
+        if (make_profile(run, &run->profiles[i], &run->batch.profiles[i]) != FG_OK)
+            return run->err->code;
+    run->batch.n_profiles = (uint32_t)run->n;
+    if (make_schema(run) != FG_OK || find_stacks(run, arg, symbols) != FG_OK)
         return run->err->code;
     return fg_batch_take_symbols(&run->batch, symbols, run->from->arena) ? FG_OK
                                                                          : no_memory(run->err);

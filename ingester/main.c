@@ -133,7 +133,7 @@ static bool is_ready(void *arg)
 }
 
 /* Creates the watch. Its membership belongs to the store, so it needs the store only; it reads the
- * ring after join_ring(). */
+ * ring from the end of ready() on. */
 static enum fg_code make_watch(struct ingester_service *service, const struct fg_program *program,
                                struct fg_err *err)
 {
@@ -157,17 +157,6 @@ static enum fg_code make_watch(struct ingester_service *service, const struct fg
     member.arg = service;
     config.member = &member;
     return fg_ring_watch_create(&config, &service->watch, err);
-}
-
-/* From now on other members may find this one. */
-static enum fg_code join_ring(struct ingester_service *service, struct fg_err *err)
-{
-    if (fg_rpc_server_start(service->server, place.rpc_listen, err) != FG_OK)
-        return err->code;
-    /* The server listens before the ring has the address: other members may call as soon as they
-     * read it. */
-    atomic_store(&service->routes.watch, service->watch);
-    return fg_ring_watch_start(service->watch, err);
 }
 
 static enum fg_code seal_head(void *arg, int64_t deadline_mono_ns, struct fg_err *err)
@@ -224,7 +213,12 @@ static enum fg_code ready(struct fg_program *program, struct fg_err *err)
     fg_rpc_server_handle(service->server, FG_RPC_SETTINGS, handle_settings, &program->routes);
     /* From here on operators can flush; before, the routes answer 503. */
     atomic_store(&service->routes.ingester, service->ingester);
-    if (join_ring(service, err) != FG_OK)
+    if (fg_rpc_server_start(service->server, place.rpc_listen, err) != FG_OK)
+        return err->code;
+    /* The server listens before the ring has the address: other members may call as soon as they
+     * read it. */
+    atomic_store(&service->routes.watch, service->watch);
+    if (fg_ring_watch_start(service->watch, err) != FG_OK)
         return err->code;
     service->may_ask = ing_scale_down_may_ask(&scale_down, ring.name);
     return FG_OK;

@@ -276,12 +276,6 @@ static enum fg_code reach_nodes(struct head_select *select, uint32_t n, struct f
     return open_functions(select, sums, largest, err);
 }
 
-static void add_all(const struct ing_record_columns *columns, uint32_t n, struct select_sums *sums)
-{
-    for (uint32_t i = 0; i < n; i++)
-        fg_value_sum(&sums->values[columns->nodes[i]], columns->values[i]);
-}
-
 /* Notes the nodes, so that a change of groups need not look at all of them. */
 static void add_grouped(const struct ing_record_columns *columns, uint32_t n,
                         struct select_sums *sums)
@@ -341,12 +335,17 @@ static enum fg_code visit(void *arg, const struct ing_catalog_match *match,
         return err->code;
     if (head->count_profiles)
         return count_functions(&select->columns, record->n_samples, select->sums, err);
-    if (is_grouped(select))
+    if (is_grouped(select)) {
         add_grouped(&select->columns, record->n_samples, select->sums);
-    else if (linked)
+    } else if (linked) {
         add_linked(&select->columns, head, select->sums);
-    else
-        add_all(&select->columns, record->n_samples, select->sums);
+    } else {
+        const struct ing_record_columns *columns = &select->columns;
+        uint64_t *values = select->sums->values;
+
+        for (uint32_t i = 0; i < record->n_samples; i++)
+            fg_value_sum(&values[columns->nodes[i]], columns->values[i]);
+    }
     return FG_OK;
 }
 

@@ -17,13 +17,6 @@ struct stack_request {
     size_t n_spans, n_traces, n_profiles;
 };
 
-static uint64_t le64(const uint8_t bytes[8])
-{
-    struct fg_cur cur = fg_cur(fg_bytes(bytes, 8));
-
-    return fg_cur_le64(&cur);
-}
-
 /* Sixteen hex digits; stored as the eight bytes read little-endian
  * (distributor/API.md#sample-labels). */
 static enum fg_code read_spans(struct fg_arena *arena, const struct stack_request *in,
@@ -36,12 +29,14 @@ static enum fg_code read_spans(struct fg_arena *arena, const struct stack_reques
         return qry_api_too_large(err);
     for (size_t i = 0; i < in->n_spans; i++) {
         const char *text = in->span_selector[i];
+        struct fg_cur cur;
 
         if (strlen(text) != 2 * sizeof bytes)
             return fg_fail(err, FG_E_UNKNOWN, "invalid span id length: \"%.64s\"", text);
         if (!fg_parse_hex(fg_cstr(text), bytes, sizeof bytes))
             return fg_fail(err, FG_E_UNKNOWN, "invalid span id: \"%s\"", text);
-        stacks->spans[stacks->n_spans++] = le64(bytes);
+        cur = fg_cur(fg_bytes(bytes, sizeof bytes));
+        stacks->spans[stacks->n_spans++] = fg_cur_le64(&cur);
     }
     return FG_OK;
 }

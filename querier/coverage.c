@@ -12,13 +12,6 @@ static const int64_t gap_least_ns = FG_MINUTE_NS;
  */
 static const int64_t usual_most_ns = FG_HOUR_NS;
 
-/* Returns the longest distance of points, in steps, that is no gap: between once and twice the
- * usual one, since profiles are not on the grid, and agents are not on time. */
-static int64_t longest(int64_t usual, int64_t step_ns)
-{
-    return FG_MAX(usual + usual / 2, gap_least_ns / step_ns);
-}
-
 static int by_number(const void *left, const void *right)
 {
     const int64_t *a = left, *b = right;
@@ -46,8 +39,11 @@ int64_t qry_coverage_usual(const struct qry_points *points, int64_t step_ns)
 int64_t qry_coverage_of(const struct qry_points *points, size_t i, int64_t usual, int64_t step_ns)
 {
     int64_t gap = i == 0 ? usual : fg_value_sub(points->items[i].k, points->items[i - 1].k);
+    /* The longest distance of points, in steps, that is no gap: between once and twice the usual
+     * one, since profiles are not on the grid, and agents are not on time. */
+    int64_t longest = FG_MAX(usual + usual / 2, gap_least_ns / step_ns);
 
-    return gap <= longest(usual, step_ns) ? gap : usual;
+    return gap <= longest ? gap : usual;
 }
 
 int64_t qry_coverage_parts(int64_t step_ns, int64_t length_ns)

@@ -170,15 +170,6 @@ static enum fg_code take_snapshot(struct qry_query *query, bool fresh, struct fg
     return FG_OK;
 }
 
-/* Returns true if the query may need what operators gave up. selector NULL: every series. */
-static bool lacks(const struct fg_blocks_lost *lost, const struct qry_replicas_head *head)
-{
-    if (lost->t_min_ns > head->end_ns || lost->t_max_ns < head->start_ns)
-        return false;
-    return lost->service.len == 0 || head->selector == NULL ||
-           fg_selector_may_match_service(head->selector, lost->service);
-}
-
 /* What operators gave up is in no response, and a response that may need it says so. */
 static void tell_lost(struct qry_query *query, const struct qry_replicas_head *head)
 {
@@ -189,7 +180,11 @@ static void tell_lost(struct qry_query *query, const struct qry_replicas_head *h
             const struct fg_blocks_lost *lost = &blocks->lost[i];
             struct fg_buf why;
 
-            if (!lacks(lost, head))
+            if (lost->t_min_ns > head->end_ns || lost->t_max_ns < head->start_ns)
+                continue;
+            /* selector NULL: every series. */
+            if (lost->service.len > 0 && head->selector != NULL &&
+                !fg_selector_may_match_service(head->selector, lost->service))
                 continue;
             fg_buf_init(&why, MISSING_MAX_BYTES);
             fg_buf_printf(&why, "%.*s: ", FG_S(lost->object));

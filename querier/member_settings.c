@@ -10,7 +10,7 @@ enum {
     LIST_ARENA_BYTES = 4 * 1024 * 1024,
 };
 
-static const int64_t TIMEOUT_NS = 2 * FG_SECOND_NS;
+static const int64_t TIMEOUT_NS = 2 * FG_SECOND_NS; /* somebody waits in front of a page */
 
 struct asked {
     struct fg_job job;

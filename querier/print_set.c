@@ -6,8 +6,8 @@
 enum {
     FLAG_THERE = 1 << 15, /* the print is there */
 
-    HUGE_PAGE_BYTES = 2 * 1024 * 1024,
-    PLACES_MIN = 1024,
+    HUGE_PAGE_BYTES = 2 * 1024 * 1024, /* of x86-64, and of ARM with pages of 4 KiB */
+    PLACES_MIN = 1024,                 /* 18 KiB; the table doubles as it fills */
     PRINT_BYTES = sizeof(struct fg_id) + sizeof(uint16_t),
     ASIDE_SHARE = 4, /* a quarter of max_bytes is for prints that are aside */
     FEW_SHARE = 8,   /* an index of an eighth as many prints as are aside is looked through */

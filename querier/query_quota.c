@@ -14,6 +14,7 @@ enum {
     SILENT_ROUNDS = 5, /* before it is told: a restart of the ingesters takes some */
 };
 
+/* A tenant may exceed its limit by what all queriers read in this time. */
 static const int64_t EVERY_NS = 2 * FG_SECOND_NS;
 static const int64_t TIMEOUT_NS = FG_SECOND_NS; /* of a round */
 

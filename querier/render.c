@@ -464,19 +464,6 @@ bool qry_render_is_binary(const struct qry_render_params *params)
     return fg_slice_is(params->path, RENDER) && form != NULL && form->located;
 }
 
-/* Leaves only the functions that are meant and what they call. */
-static void focus(struct render *render)
-{
-    struct fg_tree all = render->tree;
-    struct fg_sandwich sandwich;
-
-    fg_sandwich_make(&all, qry_function_match_is, &render->focus, &sandwich);
-    render->tree = sandwich.callees;
-    fg_tree_init(&sandwich.callees);
-    fg_sandwich_done(&sandwich);
-    fg_tree_done(&all);
-}
-
 /* Collects the stacks of functions. A focus looks at all nodes, since the functions
  * that are meant may be anywhere. */
 static enum fg_code collect_functions(struct qry_query *query, struct render *render,
@@ -491,8 +478,17 @@ static enum fg_code collect_functions(struct qry_query *query, struct render *re
                             all ? FG_FLAME_NODES_MAX : render->max_nodes, fold, &render->tree,
                             err) != FG_OK)
         return err->code;
-    if (render->focused)
-        focus(render);
+    if (render->focused) {
+        struct fg_tree whole = render->tree;
+        struct fg_sandwich sandwich;
+
+        /* Leaves only the functions that are meant and what they call. */
+        fg_sandwich_make(&whole, qry_function_match_is, &render->focus, &sandwich);
+        render->tree = sandwich.callees;
+        fg_tree_init(&sandwich.callees);
+        fg_sandwich_done(&sandwich);
+        fg_tree_done(&whole);
+    }
     if (nodes == FORM_ALL_NODES && render->max_nodes > 0) {
         struct fg_tree whole = render->tree;
 

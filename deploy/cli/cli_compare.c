@@ -355,15 +355,6 @@ static enum fg_code answer(struct compare *compare, struct fg_err *err)
     return code;
 }
 
-static int run(struct compare *compare, const struct cli_args_command *command, int words)
-{
-    struct fg_err err;
-
-    if (check(compare, words, &err) != FG_OK)
-        return cli_args_refuse(command, &err);
-    return answer(compare, &err) == FG_OK ? CLI_OK : cli_args_fail(command, &err);
-}
-
 int cli_compare(int argc, char **argv)
 {
     struct compare compare = {.from = "now-1h", .until = "now", .limit = 30};
@@ -389,6 +380,7 @@ int cli_compare(int argc, char **argv)
     /* clang-format on */
     const struct cli_args_command command = {"compare", "BEFORE [AFTER] [options]", about, notes,
                                              options,   FG_COUNT(options),          NULL};
+    struct fg_err err;
     int words, code;
 
     if (!cli_args_begin(&command, argc, argv, &words, &code))
@@ -396,7 +388,10 @@ int cli_compare(int argc, char **argv)
     compare.words[0] = words > 0 ? argv[0] : "";
     compare.words[1] = words > 1 ? argv[1] : compare.words[0];
     compare.arena = fg_arena_create(ASK_ARENA_MAX_BYTES);
-    code = run(&compare, &command, words);
+    if (check(&compare, words, &err) != FG_OK)
+        code = cli_args_refuse(&command, &err);
+    else
+        code = answer(&compare, &err) == FG_OK ? CLI_OK : cli_args_fail(&command, &err);
     /* On standard error, so that the output stays parseable. */
     cli_client_warn_missing(compare.client);
     cli_client_destroy(compare.client);

@@ -490,18 +490,6 @@ static enum fg_code resolve_type(struct cli_query *query, struct fg_err *err)
                                      &query->type_id, err);
 }
 
-static int run(struct cli_query *query, const struct cli_args_command *command, int words)
-{
-    struct fg_err err;
-    size_t output = 0;
-
-    if (check(query, words, &output, &err) != FG_OK)
-        return cli_args_refuse(command, &err);
-    if (resolve_type(query, &err) != FG_OK || outputs[output].run(query, &err) != FG_OK)
-        return cli_args_fail(command, &err);
-    return CLI_OK;
-}
-
 int cli_query(int argc, char **argv)
 {
     struct cli_query query = {.from = "now-1h", .until = "now", .limit = NO_LIMIT};
@@ -530,13 +518,20 @@ int cli_query(int argc, char **argv)
     /* clang-format on */
     const struct cli_args_command command = {"query", "SELECTOR [options]", about, notes,
                                              options, FG_COUNT(options),    NULL};
+    struct fg_err err;
+    size_t output = 0;
     int words, code;
 
     if (!cli_args_begin(&command, argc, argv, &words, &code))
         return code;
     query.selector = words > 0 ? argv[0] : "";
     query.arena = fg_arena_create(ASK_ARENA_MAX_BYTES);
-    code = run(&query, &command, words);
+    if (check(&query, words, &output, &err) != FG_OK)
+        code = cli_args_refuse(&command, &err);
+    else if (resolve_type(&query, &err) != FG_OK || outputs[output].run(&query, &err) != FG_OK)
+        code = cli_args_fail(&command, &err);
+    else
+        code = CLI_OK;
     /* On standard error, so that the output stays parseable. */
     cli_client_warn_missing(query.client);
     cli_client_destroy(query.client);

@@ -440,22 +440,19 @@ static const struct rules_verb verbs[] = {
 
 static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS(verbs);
 
-static enum fg_code check(struct rules_command *command, const struct rules_verb *verb, int words)
-{
-    bool is_create = verb->run == create;
-
-    if (is_create && words == 1 && (command->metric == NULL || command->match == NULL))
-        return fg_fail(&command->err, FG_E_INVALID, "create: --metric and --match, or a FILE");
-    if (is_create && words == 2 && (command->metric != NULL || command->match != NULL))
-        return fg_fail(&command->err, FG_E_INVALID,
-                       "create: options and a FILE do not go together");
-    return cli_client_create(&command->server, &command->client, &command->err);
-}
-
 static int run(struct rules_command *command, const struct cli_args_command *args,
                const struct rules_verb *verb, int words, char **argv)
 {
-    if (check(command, verb, words) != FG_OK)
+    bool is_create = verb->run == create;
+    enum fg_code code = FG_OK;
+
+    if (is_create && words == 1 && (command->metric == NULL || command->match == NULL))
+        code = fg_fail(&command->err, FG_E_INVALID, "create: --metric and --match, or a FILE");
+    else if (is_create && words == 2 && (command->metric != NULL || command->match != NULL))
+        code =
+            fg_fail(&command->err, FG_E_INVALID, "create: options and a FILE do not go together");
+    if (code != FG_OK ||
+        cli_client_create(&command->server, &command->client, &command->err) != FG_OK)
         return cli_args_refuse(args, &command->err);
     command->word = words > 1 ? argv[1] : NULL;
     if (verb->run(command) != FG_OK)

@@ -141,27 +141,21 @@ static void print_missing(const json_t *answer)
     fg_buf_done(&text);
 }
 
-static enum fg_code print_csv(const struct usage_command *command, struct fg_err *err)
-{
-    struct cli_client_reply reply;
-    enum fg_code code = cli_usage_ask_csv(command->client, &command->question, &reply, err);
-
-    if (code != FG_OK)
-        return code;
-    code = cli_output_write(NULL, fg_buf_slice(&reply.body), err);
-    cli_client_reply_done(&reply);
-    return code;
-}
-
 static enum fg_code usage(struct usage_command *command, struct fg_err *err)
 {
+    struct cli_client_reply reply;
     json_t *answer;
     enum fg_code code;
 
     if (command->csv && command->json)
         return fg_fail(err, FG_E_INVALID, "--csv and --json do not go together");
-    if (command->csv)
-        return print_csv(command, err);
+    if (command->csv) {
+        if (cli_usage_ask_csv(command->client, &command->question, &reply, err) != FG_OK)
+            return err->code;
+        code = cli_output_write(NULL, fg_buf_slice(&reply.body), err);
+        cli_client_reply_done(&reply);
+        return code;
+    }
     if (cli_usage_ask_json(command->client, &command->question, &answer, err) != FG_OK)
         return err->code;
     (void)json_object_del(answer, "statistics"); /* of the query, not of the tenant */

@@ -94,18 +94,6 @@ enum fg_code cli_import_read_oldest(struct fg_slice in, struct fg_arena *arena,
 
 /* ---- pprof ---- */
 
-static enum fg_code check_type(const struct fg_batch *batch, struct fg_slice id, struct fg_err *err)
-{
-    struct fg_profile_type type;
-
-    if (fg_profile_type_parse(id, &type, err) != FG_OK)
-        return err->code;
-    if (batch->n_types == 1 && fg_slice_eq(batch->types[0].type, type.type) &&
-        fg_slice_eq(batch->types[0].unit, type.unit))
-        return FG_OK;
-    return fg_fail(err, FG_E_DECODE, "the answer is a profile of another type");
-}
-
 enum fg_code cli_import_read_profile(struct fg_slice in, const struct cli_import_series *series,
                                      struct fg_arena *arena, double *ret_sum, struct fg_err *err)
 {
@@ -114,6 +102,7 @@ enum fg_code cli_import_read_profile(struct fg_slice in, const struct cli_import
         .quirks = FG_PPROF_NOT_GO, /* what it repairs was repaired when it was stored */
     };
     struct fg_decode_counts counts = {0};
+    struct fg_profile_type type;
     struct fg_pprof_info info;
     struct fg_batch batch;
     double sum = 0;
@@ -126,8 +115,11 @@ enum fg_code cli_import_read_profile(struct fg_slice in, const struct cli_import
         err->code = err->code == FG_E_TOO_LARGE ? FG_E_LIMIT : FG_E_DECODE;
         return err->code;
     }
-    if (check_type(&batch, series->type, err) != FG_OK)
+    if (fg_profile_type_parse(series->type, &type, err) != FG_OK)
         return err->code;
+    if (batch.n_types != 1 || !fg_slice_eq(batch.types[0].type, type.type) ||
+        !fg_slice_eq(batch.types[0].unit, type.unit))
+        return fg_fail(err, FG_E_DECODE, "the answer is a profile of another type");
     for (uint32_t i = 0; i < batch.n_profiles; i++)
         for (uint32_t j = 0; j < batch.profiles[i].n_samples; j++)
             sum += (double)batch.profiles[i].values[j];

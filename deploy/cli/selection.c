@@ -78,22 +78,6 @@ static enum fg_code write_labels(const struct fg_selector *selector, struct fg_a
     return FG_OK;
 }
 
-/* Takes what stands before the braces: a full type, or a service with or without a type's suffix.
- */
-static enum fg_code take_name(struct fg_slice name, struct fg_arena *arena,
-                              struct fg_selector *selector, struct fg_slice *type,
-                              struct fg_err *err)
-{
-    if (name.len == 0)
-        return FG_OK;
-    if (cli_selection_is_full_type(name)) {
-        *type = name;
-        return FG_OK;
-    }
-    *type = take_suffix(&name);
-    return fg_selector_add(selector, arena, FG_MATCH_EQ, FG_LIT(FG_LABEL_SERVICE), name, err);
-}
-
 static enum fg_code parse(struct fg_slice text, struct fg_arena *arena,
                           struct fg_selector *selector, struct cli_selection *ret_selection,
                           struct fg_err *err)
@@ -103,8 +87,15 @@ static enum fg_code parse(struct fg_slice text, struct fg_arena *arena,
     struct fg_slice labels = fg_slice_sub(text, brace, text.len);
     struct cli_selection selection = {0};
 
-    if (take_name(name, arena, selector, &selection.type, err) != FG_OK)
-        return err->code;
+    /* What stands before the braces: a full type, or a service with or without a type's suffix. */
+    if (cli_selection_is_full_type(name)) {
+        selection.type = name;
+    } else if (name.len > 0) {
+        selection.type = take_suffix(&name);
+        if (fg_selector_add(selector, arena, FG_MATCH_EQ, FG_LIT(FG_LABEL_SERVICE), name, err) !=
+            FG_OK)
+            return err->code;
+    }
     if (labels.len > 0 && fg_selector_parse(labels, arena, selector, err) != FG_OK)
         return fg_wrap(err, "labels are written {name=\"value\"}");
     if (write_labels(selector, arena, &selection.labels, err) != FG_OK)

@@ -8,7 +8,7 @@
 
 static const int64_t LOOK_EVERY_NS = FG_SECOND_NS; /* reads of the ring for unreachable members */
 static const int64_t LOG_EVERY_NS = 10 * FG_SECOND_NS;
-static const int64_t STOP_PAUSE_NS = FG_MS_NS;
+static const int64_t STOP_PAUSE_NS = FG_MS_NS; /* between looks at queues, once, at the stop */
 
 struct dist_owners {
     struct dist_owners_config config;

@@ -278,19 +278,6 @@ static void finish_batch(struct fg_batch *batch, int64_t duration_ns)
 /* Values before a restart: none, so that all of the values are growth. */
 static const struct dist_delta nothing;
 
-static void compare(const struct delta_work *work, const struct dist_delta *before, int64_t time_ns,
-                    struct dist_delta_result *result)
-{
-    const struct dist_delta *seen = result->seen;
-
-    result->first = before == NULL || seen == NULL || !fg_id_eq(before->schema, seen->schema);
-    result->reset = !result->first && has_restarted(before, seen);
-    if (result->first)
-        before = NULL;
-    subtract(work, result->reset ? &nothing : before);
-    finish_batch(work->batch, before == NULL ? 0 : time_ns - before->time_ns);
-}
-
 enum fg_code dist_delta_apply(const struct dist_delta *before,
                               const struct dist_delta_scrape *scrape, struct fg_batch *batch,
                               struct fg_arena *arena, struct dist_delta_result *ret_result,
@@ -307,7 +294,13 @@ enum fg_code dist_delta_apply(const struct dist_delta *before,
             return err->code;
         result.seen = remember(&work, scrape);
         result.forgotten = result.seen == NULL;
-        compare(&work, before, scrape->time_ns, &result);
+        result.first =
+            before == NULL || result.seen == NULL || !fg_id_eq(before->schema, result.seen->schema);
+        result.reset = !result.first && has_restarted(before, result.seen);
+        if (result.first)
+            before = NULL;
+        subtract(&work, result.reset ? &nothing : before);
+        finish_batch(batch, before == NULL ? 0 : scrape->time_ns - before->time_ns);
     }
     *ret_result = result;
     return FG_OK;

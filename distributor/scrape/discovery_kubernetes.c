@@ -242,7 +242,7 @@ static void list_from_the_start(struct dist_kubernetes_discovery *kubernetes)
 {
     fg_buf_clear(&kubernetes->next);
     fg_buf_clear(&kubernetes->version);
-    /* Pods that the whole list does not name any more are removed by finish_list(). */
+    /* Pods that the whole list does not name any more are removed by take_page(). */
     dist_scrape_pool_mark(kubernetes->config.targets, GROUP_PREFIX);
     list_pods(kubernetes);
 }
@@ -293,15 +293,6 @@ static void update_pod(struct dist_kubernetes_discovery *kubernetes,
     free(group);
 }
 
-static void finish_list(struct dist_kubernetes_discovery *kubernetes)
-{
-    dist_scrape_pool_sweep(kubernetes->config.targets, GROUP_PREFIX);
-    fg_metric_add(kubernetes->config.metrics, SCRAPE_LISTS, 1);
-    fg_log_info("pods listed", fg_lb("version", fg_buf_slice(&kubernetes->version)));
-    note_success(kubernetes);
-    watch(kubernetes);
-}
-
 static void take_page(struct dist_kubernetes_discovery *kubernetes)
 {
     struct dist_pods_page *page = &kubernetes->page;
@@ -313,12 +304,17 @@ static void take_page(struct dist_kubernetes_discovery *kubernetes)
         /* The version of the last page counts: a watch from it begins where the list ended. */
         set_text(&kubernetes->version, page->version);
     dist_pods_page_done(page);
-    if (kubernetes->next.full || kubernetes->version.full)
+    if (kubernetes->next.full || kubernetes->version.full) {
         fail(kubernetes, "list of pods: a version or token of more than 4 KiB");
-    else if (kubernetes->next.len > 0)
+    } else if (kubernetes->next.len > 0) {
         list_pods(kubernetes);
-    else
-        finish_list(kubernetes);
+    } else {
+        dist_scrape_pool_sweep(kubernetes->config.targets, GROUP_PREFIX);
+        fg_metric_add(kubernetes->config.metrics, SCRAPE_LISTS, 1);
+        fg_log_info("pods listed", fg_lb("version", fg_buf_slice(&kubernetes->version)));
+        note_success(kubernetes);
+        watch(kubernetes);
+    }
 }
 
 static void finish_stop(struct dist_kubernetes_discovery *kubernetes);

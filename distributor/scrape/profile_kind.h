@@ -20,7 +20,10 @@
 #include "common/base/arena.h"
 #include "common/base/err.h"
 
-enum { KINDS_MAX = 32, KIND_TYPES_MAX = 8 };
+enum {
+    KINDS_MAX = 32,     /* nine are built in */
+    KIND_TYPES_MAX = 8, /* cumulative types of a kind; those built in have two at most */
+};
 
 struct dist_profile_kind {
     const char *name;       /* in settings; of lower-case letters, digits and _ */

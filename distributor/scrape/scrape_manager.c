@@ -81,7 +81,7 @@ enum {
 
 /* Before the first of three retries of a push: 0.5, 1 and 2 s, in which an ingester restarts. */
 static const int64_t STORE_PAUSE_NS = FG_SECOND_NS / 2;
-static const int64_t KUBERNETES_PAUSE_NS = FG_SECOND_NS;
+static const int64_t KUBERNETES_PAUSE_NS = FG_SECOND_NS; /* before the API is asked again */
 
 FG_METRICS_TABLE(scrape_metrics, SCRAPE_METRICS)
 

@@ -11,6 +11,7 @@ enum {
     HOST_MAX_BYTES = 300, /* a DNS name has at most 253 characters; then the port */
 };
 
+/* Bounds of __scrape_interval__: ten scrapes a second, and one a day. */
 static const int64_t INTERVAL_MIN_NS = FG_SECOND_NS / 10, INTERVAL_MAX_NS = 24 * FG_HOUR_NS;
 
 /* A target that is being created. */

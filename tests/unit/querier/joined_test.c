@@ -152,7 +152,7 @@ static void what_differs_is_asked_for_itself(void **state)
         {"LabelValues", "\r\nX-Flamegrid-Statistics: true", LABELS},
         {"LabelValues", "\r\nAccept: */*;allow-utf8-labelnames=true", LABELS},
         {"LabelValues", "\r\nAccept-Encoding: gzip", LABELS},
-        {"LabelValues", "\r\nConnect-Timeout-Ms: 1000", LABELS},
+        {"LabelValues", "\r\nConnect-Timeout-Ms: 50000", LABELS},
     };
     struct querier_served *f = *state;
     struct hold hold;
