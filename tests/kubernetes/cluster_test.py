@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The chart in a Kubernetes of its own: a real control plane, and nodes that run our programs as processes. README.md says more.
 
-    cluster_test.py [-k REGEX] [--keep]
+    cluster_test.py [-k REGEX] [--keep] [--helm4]
 
 It needs root, network namespaces and Go. --keep leaves the folder with logs. FG_PREVIOUS: the commit of the version before this one.
 """
@@ -226,10 +226,10 @@ def inside(folder, tally):
     tally.finish()
 
 
-def make(folder):
+def make(folder, helm):
     """Builds what a bed needs. Unavailable: it cannot be had here."""
     os.makedirs(tools.BUILD, exist_ok=True)
-    made = {"helm": tools.build("helm3"), "kube": parts.kube(), "images": {}, "charts": {}}
+    made = {"helm": tools.build(helm), "kube": parts.kube(), "images": {}, "charts": {}}
     missing = parts.stores_missing(folder)
     if missing:
         raise parts.Unavailable(missing)
@@ -243,6 +243,7 @@ def make(folder):
 def main():
     parser = flamegrid.arguments_of(__doc__)
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs, and name it")
+    parser.add_argument("--helm4", action="store_true", help="with Helm 4, which applies on the side of the server")
     parser.add_argument("--inside", metavar="FOLDER", help="for itself")
     options = parser.parse_args()
     tally = flamegrid.Tally(options.pattern)
@@ -255,7 +256,7 @@ def main():
     folder = tempfile.mkdtemp(prefix="flamegrid-bed.")
     os.chmod(folder, 0o755)
     try:
-        make(folder)
+        make(folder, "helm4" if options.helm4 else "helm3")
         more = ["-k", options.pattern] if options.pattern else []
         code = subprocess.run([*INSIDE, sys.executable, os.path.abspath(__file__), "--inside", folder, *more], timeout=RUN_TIMEOUT_S).returncode
     except parts.Unavailable as why:
