@@ -93,17 +93,19 @@ def timers(server):
         return listed.read().count("ID:")
 
 
+def label_sets(client):
+    now = int(time.time() * 1000)
+    return client.label_sets(['{service_name="flamegrid"}'], ["thread", "instance", "version", "__name__"], now - 3600 * 1000, now + 60 * 1000)
+
+
 def processor_time_of_functions(server):
     client = flamegrid.Client(server.port)
     # The worker that decodes and the committer that writes; decode() is static, so no table for the linker has it.
     with Load(server):
         wait_for(["worker_main", "decode", "thread_main", "ing_group_commit_run"], lambda: frames(client, CPU))
-        wait_for(["run"], lambda: frames(client, CPU, '{service_name="flamegrid", thread="committer"}'))
-    now = int(time.time() * 1000)
-    sets = client.label_sets(['{service_name="flamegrid"}'], ["thread", "instance", "version", "__name__"], now - 3600 * 1000, now + 60 * 1000)
-    threads = {labels["thread"] for labels in sets if labels["__name__"] == "process_cpu"}
-    check({"front-ingest", "http", "committer"} <= threads, "%s", threads)
-    check(all(labels["instance"].endswith("_%d" % server.port) and labels["version"] for labels in sets), "%s", sets)
+        wait_for(["ing_group_commit_run"], lambda: frames(client, CPU, '{service_name="flamegrid", thread="committer"}'))
+        wait_for(["front-ingest", "committer", "http"], lambda: [labels.get("thread") for labels in label_sets(client)])
+    check(all(labels["instance"].endswith("_%d" % server.port) and labels["version"] for labels in label_sets(client)), "%s", label_sets(client))
 
 
 def stacks_reach_their_threads(server):

@@ -92,6 +92,22 @@ async function behind(prefix, run, instead = () => false) {
 /* ---- cases ---- */
 
 const cases = {
+  /* A server that profiles itself shows that, and how to send profiles until there are some of somebody else. */
+  async "own profiles"(page) {
+    const heading = page.getByRole("heading", { name: "Send profiles of yours" });
+    await page.goto(`${url}/`);
+    /* Each question takes processor time, so soon one is sampled. */
+    while (!(await heading.isVisible())) {
+      await page.waitForTimeout(500);
+      await page.goto(`${url}/`);
+    }
+    await page.getByRole("link", { name: "flamegrid", exact: true }).waitFor();
+    assert.ok((await page.getByRole("tabpanel").textContent()).includes(`${url}/ingest`));
+    assert.equal((await page.request.post(`${url}/ingest?name=demo.cpu&from=now-10s&until=now`, { data: "main;work 30\n" })).status(), 200);
+    await page.getByRole("link", { name: "demo", exact: true }).waitFor();
+    assert.equal(await heading.count(), 0);
+  },
+
   /* A server without a profile says how to send one, and shows it as soon as it comes. */
   async "first profile"(page) {
     await page.goto(`${url}/`);

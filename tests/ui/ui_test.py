@@ -223,6 +223,7 @@ def fill_fixed(server):
 
 WORLDS = {  # settings, what is pushed, cases and their file
     "empty": ([], lambda server: None, "pages.mjs", ["first profile"]),
+    "own": (["--self_profiling.enabled", "true", "--self_profiling.interval", "1s"], lambda server: None, "pages.mjs", ["own profiles"]),
     "rollout": ([], fill_rollout, "comparing.mjs",
                 ["diff", "diff of nothing", "diff by hand", "diff saved", "diff without enough", "flame graph by hand", "compare",
                  "labels", "spans", "comparison looks"]),
