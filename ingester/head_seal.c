@@ -74,9 +74,15 @@ static enum fg_code unwrap_key(struct fg_store *store, struct fg_key_store *keys
                        FG_S(fg_slice_sub(name, 0, FG_ERR_MSG_MAX_BYTES / 4)));
     if (fg_key_store_unwrap(keys, OWNER, name, wrapped, ret_key, err) != FG_OK)
         return err->code;
-    return fg_key_store_wraps_with(keys, name) || !fg_key_store_encrypts(keys)
-               ? FG_OK
-               : store_key(store, keys, ret_key, false, err);
+    if (!fg_key_store_encrypts(keys))
+        return FG_OK;
+    if (!fg_key_store_wraps_with(keys, name))
+        return store_key(store, keys, ret_key, false, err);
+    /* With the newest version of Vault's key, since Vault may refuse old ones some day. Without it
+     * the head is as readable as before. */
+    if (fg_key_store_has_versions(keys) && store_key(store, keys, ret_key, false, err) != FG_OK)
+        fg_log_warn("key of the head was not encrypted again", fg_ls("err", err->msg));
+    return FG_OK;
 }
 
 /* *ret_has false: the head has no key, and needs none. */

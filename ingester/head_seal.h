@@ -19,7 +19,8 @@
 /*
  * Replaces *store by one that encrypts and owns it; or leaves it as it is, if the head has no key
  * and encryption is off or keys is NULL, and after an error. A key that was wrapped by something
- * else than new keys are is wrapped again. FG_E_UNAVAILABLE: what wraps keys cannot be reached; try
+ * else than new keys are, or that an older version of Vault's key may have wrapped, is wrapped
+ * again. FG_E_UNAVAILABLE: what wraps keys cannot be reached; try
  * again. FG_E_PRECONDITION: the head is encrypted, and the settings lack what wrapped its key.
  * FG_E_CORRUPT: the key was changed. Errors of the store.
  */

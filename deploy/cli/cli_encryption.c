@@ -259,8 +259,9 @@ static const struct encryption_verb verbs[] = {
      drop},
     {{"rewrap", NULL, 0, 0, NULL,
       "encrypts the keys of all tenants with encryption.key_file, Vault or KMS (see\n"
-      "encryption.wrap_with) that are encrypted with another of these, or with one of\n"
-      "encryption.old_key_files and encryption.kms.old_keys\n"},
+      "encryption.wrap_with) that are encrypted with another of these, with one of\n"
+      "encryption.old_key_files and encryption.kms.old_keys, or with an older version\n"
+      "of Vault's key\n"},
      rewrap},
 };
 static const struct cli_args_verbs all_verbs = CLI_ARGS_VERBS(verbs);

@@ -22,6 +22,8 @@ import keeping  # noqa: E402
 import mending  # noqa: E402
 import skew  # noqa: E402
 import stores  # noqa: E402
+import vault  # noqa: E402
+import vaults  # noqa: E402
 import versions  # noqa: E402
 from stores import NAME, Versitygw, signed_put  # noqa: E402
 
@@ -192,7 +194,10 @@ def secrets_are_not_shown(_store, _folder):
 
 
 def main():
-    tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_args().pattern)
+    parser = flamegrid.arguments_of(__doc__)
+    parser.add_argument("--vault", action="store_true", help="build Vault if it is not there: some minutes of processor time")
+    options = parser.parse_args()
+    tally = flamegrid.Tally(options.pattern)
     with tempfile.TemporaryDirectory(prefix="flamegrid-bucket.") as folder:
         tally.run("command on a directory", command_on_a_directory, folder)
         tally.run("command without a verb", command_without_a_verb, folder)
@@ -210,7 +215,14 @@ def main():
         tally.run("encrypted: keys are renewed", encryption.keys_are_renewed)
         tally.run("encrypted: a tenant is shredded", encryption.a_tenant_is_shredded)
         tally.run("encrypted: the head, too", encryption.the_head_is_encrypted)
-        tally.run("encrypted: keys are in a vault", encryption.keys_are_in_a_vault)
+        tally.run("encrypted: a vault is asked once", vaults.a_vault_is_asked_once)
+        tally.run("encrypted: keys are in a vault", vaults.keys_are_in_its_double)
+        case = "encrypted: keys are in Vault itself"
+        missing = vault.why_missing(options.vault) if tally.wants(case) else None
+        if missing:
+            tally.skip(case, missing)
+        else:
+            tally.run(case, vaults.keys_are_in_vault_itself)
         case = "encrypted: keys are in a KMS"
         missing = stores.why_missing(stores.Moto(folder)) if tally.wants(case) else None
         if missing:

@@ -11,7 +11,6 @@ import time
 import flamegrid
 import versions
 from kms import Kms
-from transit import Transit
 from flamegrid import check
 
 make = versions.make
@@ -347,51 +346,6 @@ def ready_of(server):
         return server.operate("GET", "/ready")[1].decode()
     except OSError:
         return ""
-
-
-def keys_are_in_a_vault():
-    """A transit engine encrypts the keys; it is asked once for each, and may be away for a while."""
-    with tempfile.TemporaryDirectory(prefix="flamegrid-encryption.") as folder, Transit("the-token") as transit:
-        token_file, old = os.path.join(folder, "token"), write_key(folder, "old")
-        with open(token_file, "w", encoding="ascii") as out:
-            out.write("the-token\n")
-        key = ("--encryption.vault_address", transit.url, "--encryption.vault_token_file", token_file)
-        with flamegrid.Server(*versions.QUICK, "--encryption.mode", "per_tenant", *key) as server:
-            server.start().wait_ready()
-            make.push(server, *versions.HOURS)
-            transit.sealed = True
-            flush_without_keys(server)
-            check(not objects(server.data), "%s", objects(server.data))  # profiles wait in the head
-            transit.sealed, transit.refused = False, {"acme"}
-            time.sleep(1.5)  # what did not answer is left alone for a second
-            flush_without_keys(server)
-            check(keys_of(server.data, *key) == {("zeta", 1)}, "%s", keys_of(server.data, *key))
-            transit.refused = set()
-            make.flush(server)
-            check("head_without_keys" not in server.operate("GET", "/ready")[1].decode(), "the condition stays")
-            expected = make.answers(server)
-            check(server.terminate() == 0, "%s", server.log_tail())
-            transit.calls.clear()
-            server.start().wait_ready()
-            for _ in range(3):
-                check(make.answers(server) == expected, "other answers after a restart")
-            check(transit.calls == {"/v1/transit/decrypt/flamegrid": 3}, "%s", transit.calls)  # two tenants, and the head
-            check(server.terminate() == 0, "%s", server.log_tail())
-            transit.sealed = True
-            server.start()
-            wait_for("waiting", lambda: "keys_away" in ready_of(server))
-            transit.sealed = False
-            server.wait_ready()
-            check(make.answers(server) == expected, "other answers after it was waited for")
-            check(server.terminate() == 0, "%s", server.log_tail())
-            with open(token_file, "w", encoding="ascii") as out:
-                out.write("another\n")
-            code, text = command(server.data, "bucket", "verify", *key)
-            check(code == 2 and "unchecked: " in text and "permission denied" in text and "damage" not in text,
-                  "%d %s", code, text)
-            check(not everywhere(server.data, b"the-token"), "the token is in the bucket")
-            code, text = command(server.data, "bucket", "verify", "--encryption.key_file", old, *key)
-            check(code != 0 and "encryption.old_key_files" in text, "%d %s", code, text)
 
 
 def with_keys(*key):

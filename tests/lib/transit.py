@@ -1,23 +1,29 @@
-"""A server that speaks the protocol of the transit engine of HashiCorp Vault, for one key of type aes256-gcm96: encrypt and
-decrypt with associated data (https://developer.hashicorp.com/vault/api-docs/secret/transit). No Vault was used to make it."""
+"""A server that speaks the protocol of the transit engine of HashiCorp Vault, for one key of type aes256-gcm96 with versions: encrypt and
+decrypt with associated data (https://developer.hashicorp.com/vault/api-docs/secret/transit). Status and text of what it refuses are those of
+Vault 1.21, which answers the same cases of tests/bucket/encryption.py when it can be built (vault.py)."""
 
 import base64
 import http.server
 import json
 import os
+import ssl
 import threading
+import time
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+KEY = "flamegrid"
+VERBS = ("encrypt", "decrypt")
+
 
 class Transit:
-    """`with Transit(token) as transit`: transit.url; transit.calls counts answers by path; transit.sealed refuses all,
-    transit.refused the owners ("shop") of some keys."""
+    """`with Transit(certificates) as transit`: transit.url, which needs the authority `ca`; transit.calls counts answers by path; transit.refused
+    has the owners ("shop") of keys that it refuses."""
 
-    def __init__(self, token, key="flamegrid"):
-        self.token, self.key, self.sealed, self.refused, self.calls = token, key, False, set(), {}
-        self.secret = AESGCM(os.urandom(32))
+    def __init__(self, certificates):
+        self.sealed, self.refused, self.calls, self.tokens, self.oldest = False, set(), {}, {}, 1
+        self.versions = [AESGCM(os.urandom(32))]
         transit = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -36,8 +42,15 @@ class Transit:
                 self.end_headers()
                 self.wfile.write(text)
 
+        certificates.make("vault-ca")
+        certificates.make("vault", "vault-ca")
+        self.ca = certificates.path("vault-ca.pem")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificates.path("vault.pem"), certificates.path("vault.key"))
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = "http://127.0.0.1:%d" % self.server.server_address[1]
+        self.server.daemon_threads, self.server.handle_error = True, lambda *_arguments: None  # those who do not trust us hang up
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True, do_handshake_on_connect=False)
+        self.url = "https://127.0.0.1:%d" % self.server.server_address[1]
         self.thread = threading.Thread(target=self.server.serve_forever)
 
     def __enter__(self):
@@ -49,24 +62,64 @@ class Transit:
         self.thread.join()
         self.server.server_close()
 
+    # ---- what an operator does ----
+
+    def seal(self):
+        self.sealed = True
+
+    def unseal(self):
+        self.sealed = False
+
+    def token(self, *verbs, seconds=3600):
+        """A token that may do so much, for a time."""
+        name = "hvs." + os.urandom(12).hex()
+        self.tokens[name] = (verbs or VERBS, time.monotonic() + seconds)
+        return name
+
+    def renew(self, token, seconds):
+        self.tokens[token] = (self.tokens[token][0], time.monotonic() + seconds)
+
+    def revoke(self, token):
+        del self.tokens[token]
+
+    def rotate(self):
+        self.versions.append(AESGCM(os.urandom(32)))
+
+    def require(self, version):
+        """The least version that is decrypted."""
+        self.oldest = version
+
+    # ---- what it answers ----
+
+    def may(self, verb, authorization):
+        verbs, until = self.tokens.get((authorization or "").removeprefix("Bearer "), ((), 0))
+        return verb in verbs and time.monotonic() < until
+
     def answer(self, path, authorization, body):
         if self.sealed:
             return 503, {"errors": ["Vault is sealed"]}
-        if authorization != "Bearer " + self.token:
-            return 403, {"errors": ["permission denied"]}
+        _, _, mount, verb, key = path.split("/")
+        if mount != "transit" or key != KEY or not self.may(verb, authorization):
+            return 403, {"errors": ["1 error occurred:\n\t* permission denied\n\n"]}
         associated = base64.b64decode(body["associated_data"], validate=True)
         if associated.decode().removeprefix("flamegrid key of ") in self.refused:
             return 400, {"errors": ["refused"]}
         self.calls[path] = self.calls.get(path, 0) + 1
-        if path == "/v1/transit/encrypt/" + self.key:
-            nonce = os.urandom(12)
-            sealed = nonce + self.secret.encrypt(nonce, base64.b64decode(body["plaintext"], validate=True), associated)
-            return 200, {"request_id": "1", "data": {"ciphertext": "vault:v1:" + base64.b64encode(sealed).decode(), "key_version": 1}}
-        if path == "/v1/transit/decrypt/" + self.key:
-            sealed = base64.b64decode(body["ciphertext"].removeprefix("vault:v1:"), validate=True)
-            try:
-                plain = self.secret.decrypt(sealed[:12], sealed[12:], associated)
-            except InvalidTag:
-                return 400, {"errors": ["cipher: message authentication failed"]}
-            return 200, {"request_id": "2", "data": {"plaintext": base64.b64encode(plain).decode()}}
-        return 404, {"errors": []}
+        return self.encrypt(body, associated) if verb == "encrypt" else self.decrypt(body, associated)
+
+    def encrypt(self, body, associated):
+        nonce, version = os.urandom(12), len(self.versions)
+        sealed = nonce + self.versions[-1].encrypt(nonce, base64.b64decode(body["plaintext"], validate=True), associated)
+        text = "vault:v%d:%s" % (version, base64.b64encode(sealed).decode())
+        return 200, {"request_id": "1", "data": {"ciphertext": text, "key_version": version}}
+
+    def decrypt(self, body, associated):
+        _, version, text = body["ciphertext"].split(":")
+        version, sealed = int(version.removeprefix("v")), base64.b64decode(text, validate=True)
+        if version < self.oldest:
+            return 400, {"errors": ["ciphertext or signature version is disallowed by policy (too old)"]}
+        try:
+            plain = self.versions[version - 1].decrypt(sealed[:12], sealed[12:], associated)
+        except InvalidTag:
+            return 400, {"errors": ["cipher: message authentication failed"]}
+        return 200, {"request_id": "2", "data": {"plaintext": base64.b64encode(plain).decode()}}

@@ -464,6 +464,11 @@ bool fg_key_store_wraps_with(const struct fg_key_store *store, struct fg_slice n
     return fg_slice_is(name, store->wraps[0]->name);
 }
 
+bool fg_key_store_has_versions(const struct fg_key_store *store)
+{
+    return store->wraps[0]->same_version != NULL;
+}
+
 bool fg_key_store_encrypts(const struct fg_key_store *store)
 {
     return store->config.settings->mode == FG_ENCRYPTION_PER_TENANT;
@@ -505,10 +510,13 @@ static enum fg_code rewrap(void *arg, const struct fg_access_change *change, str
                                 fg_buf_slice(&making->wrapped), making->wrapped_by, err);
 }
 
+/* *ret_done false: it is wrapped with the newest version already. */
 static enum fg_code rewrap_key(struct fg_key_store *store, const Access__TenantKey *key,
-                               struct fg_err *err)
+                               bool *ret_done, struct fg_err *err)
 {
     struct fg_key_wrap *wrap = store->wraps[0];
+    const bool same_key = strcmp(key->wrapped_by, wrap->name) == 0;
+    const struct fg_slice before = fg_bytes(key->wrapped.data, key->wrapped.len);
     struct making making = {
         .tenant = fg_cstr(key->tenant), .version = key->version, .wrapped_by = wrap->name};
     struct fg_seal_key secret;
@@ -519,7 +527,9 @@ static enum fg_code rewrap_key(struct fg_key_store *store, const Access__TenantK
     fg_buf_init(&making.wrapped, FG_TENANT_KEY_WRAPPED_MAX_BYTES);
     code = wrap_for(store, making.tenant, &secret, &making.wrapped, err);
     fg_seal_wipe(&secret);
-    if (code == FG_OK)
+    *ret_done =
+        code == FG_OK && !(same_key && wrap->same_version(before, fg_buf_slice(&making.wrapped)));
+    if (*ret_done)
         code = swap(store->config.bucket, store->config.by, rewrap, &making, err);
     fg_buf_done(&making.wrapped);
     return code;
@@ -540,11 +550,13 @@ enum fg_code fg_key_store_rewrap(struct fg_key_store *store, uint32_t *ret_count
     *ret_count = 0;
     for (size_t i = 0; i < registry->message->n_keys && code == FG_OK; i++) {
         const Access__TenantKey *key = registry->message->keys[i];
+        bool done;
 
-        if (key->shredded_ms != 0 || strcmp(key->wrapped_by, store->wraps[0]->name) == 0)
+        if (key->shredded_ms != 0 || (strcmp(key->wrapped_by, store->wraps[0]->name) == 0 &&
+                                      store->wraps[0]->same_version == NULL))
             continue;
-        code = rewrap_key(store, key, err);
-        *ret_count += code == FG_OK;
+        code = rewrap_key(store, key, &done, err);
+        *ret_count += code == FG_OK && done;
     }
     fg_access_registry_unref(registry);
     return code;

@@ -91,6 +91,10 @@ enum fg_code fg_key_store_unwrap(struct fg_key_store *store, struct fg_slice own
 /* Returns whether new keys are wrapped by what has that name. */
 bool fg_key_store_wraps_with(const struct fg_key_store *store, struct fg_slice name);
 
+/* Returns whether what wraps new keys has versions, of which it uses the newest and may refuse the
+ * oldest: Vault. */
+bool fg_key_store_has_versions(const struct fg_key_store *store);
+
 /* Returns whether new data are to be encrypted. */
 bool fg_key_store_encrypts(const struct fg_key_store *store);
 
@@ -99,7 +103,8 @@ bool fg_key_store_encrypts(const struct fg_key_store *store);
 enum fg_code fg_key_store_shred(struct fg_bucket *bucket, const char *by, struct fg_slice tenant,
                                 uint32_t *ret_newest, struct fg_err *err) fg_must_check;
 
-/* Wraps all keys with what wraps new ones that are wrapped otherwise. *ret_count: how many. */
+/* Wraps all keys with what wraps new ones, and its newest version, that are wrapped otherwise.
+ * *ret_count: how many. */
 enum fg_code fg_key_store_rewrap(struct fg_key_store *store, uint32_t *ret_count,
                                  struct fg_err *err) fg_must_check;
 

@@ -24,6 +24,9 @@ struct fg_key_wrap {
      * wraps cannot be reached, or refuses us. */
     enum fg_code (*unwrap)(struct fg_key_wrap *wrap, struct fg_slice owner, struct fg_slice wrapped,
                            struct fg_seal_key *ret_key, struct fg_err *err);
+    /* Returns whether two wrapped forms are of the same version of the key that wraps. NULL: it has
+     * no versions, or they do not show. */
+    bool (*same_version)(struct fg_slice a, struct fg_slice b);
     void (*destroy)(struct fg_key_wrap *wrap);
 };
 

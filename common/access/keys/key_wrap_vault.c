@@ -95,6 +95,22 @@ static enum fg_code unwrap_key(struct fg_key_wrap *wrap, struct fg_slice owner,
     return code;
 }
 
+/* "vault:v2:" of "vault:v2:ciphertext". */
+static struct fg_slice version_of(struct fg_slice wrapped)
+{
+    size_t name = fg_slice_find(wrapped, ':'), version;
+
+    if (name == SIZE_MAX)
+        return wrapped;
+    version = fg_slice_find(fg_slice_sub(wrapped, name + 1, wrapped.len), ':');
+    return version == SIZE_MAX ? wrapped : fg_slice_sub(wrapped, 0, name + 1 + version);
+}
+
+static bool same_version(struct fg_slice a, struct fg_slice b)
+{
+    return fg_slice_eq(version_of(a), version_of(b));
+}
+
 static void destroy(struct fg_key_wrap *wrap)
 {
     struct wrap_vault *vault = vault_of(wrap);
@@ -125,7 +141,8 @@ enum fg_code fg_key_wrap_vault(const struct fg_key_wrap_vault *config,
     if (config->token_file[0] == '\0')
         return fg_fail(err, FG_E_INVALID, "encryption.vault_token_file is needed");
     vault = fg_new(struct wrap_vault);
-    vault->wrap = (struct fg_key_wrap){.wrap = wrap_key, .unwrap = unwrap_key, .destroy = destroy};
+    vault->wrap = (struct fg_key_wrap){
+        .wrap = wrap_key, .unwrap = unwrap_key, .same_version = same_version, .destroy = destroy};
     vault->config = *config;
     fg_key_service_init(&vault->service, vault->wrap.name, &ops);
     if (config->ca_file[0] != '\0')

@@ -113,7 +113,7 @@ enum fg_code fg_tenant_key_rewrap(const struct fg_access_change *change, struct 
     if (fg_tenant_key_find(change->registry, tenant, version) == NULL)
         return fg_fail(err, FG_E_NOT_FOUND, "key %u of tenant %.*s is gone", version, FG_S(tenant));
     key = change->registry->keys[at];
-    if (key->shredded_ms != 0 || strcmp(key->wrapped_by, wrapped_by) == 0)
+    if (key->shredded_ms != 0)
         return FG_OK;
     return set_wrapped(change, key, wrapped, wrapped_by, err);
 }

@@ -22,7 +22,7 @@ enum fg_code fg_tenant_key_add(const struct fg_access_change *change, struct fg_
 enum fg_code fg_tenant_key_shred(const struct fg_access_change *change, struct fg_slice tenant,
                                  struct fg_err *err) fg_must_check;
 
-/* Replaces the wrapped form of a key, unless it was shredded or is wrapped so already. */
+/* Replaces the wrapped form of a key, unless it was shredded. */
 enum fg_code fg_tenant_key_rewrap(const struct fg_access_change *change, struct fg_slice tenant,
                                   uint32_t version, struct fg_slice wrapped, const char *wrapped_by,
                                   struct fg_err *err) fg_must_check;
