@@ -126,9 +126,13 @@ struct fg_cache_entry *qry_piece_open(const struct qry_reader *reader, bool full
 void qry_piece_keep(const struct qry_reader *reader, struct fg_cache_entry *entry,
                     const struct qry_piece *piece)
 {
-    size_t bytes = sizeof *piece + (piece->layer == NULL ? 0 : fg_crown_layer_bytes(piece->layer));
     struct qry_piece *kept;
+    size_t bytes = sizeof *piece;
 
+    if (piece->layer != NULL) {
+        fg_crown_layer_pack(piece->layer);
+        bytes += fg_crown_layer_bytes(piece->layer);
+    }
     if (bytes > reader->blocks->cache_max_bytes / PIECE_SHARE) {
         fg_cache_fail(entry);
         fg_crown_layer_destroy(piece->layer);
@@ -137,4 +141,6 @@ void qry_piece_keep(const struct qry_reader *reader, struct fg_cache_entry *entr
     kept = fg_new(struct qry_piece);
     *kept = *piece;
     fg_cache_fill(entry, kept, bytes, destroy_piece);
+    /* The trees that it was made of are thirty times as large, and would push it out. */
+    fg_cache_spare(entry);
 }

@@ -26,7 +26,8 @@ struct fg_cache_entry {
     uint64_t hash;
     struct fg_cache_entry *chain; /* next of the same bucket */
     enum fg_cache_state state;
-    bool found; /* in a bucket */
+    bool found;  /* in a bucket */
+    bool spared; /* in the other ring of its owner */
     uint32_t refs;
     void *value;
     size_t bytes;
@@ -42,7 +43,9 @@ struct fg_cache {
     struct ring unused; /* the longest unused first */
     uint64_t bytes, entries, max_bytes;
     struct ring owned[FG_CACHE_OWNERS];    /* the unused entries of each owner, in the same order */
+    struct ring spared[FG_CACHE_OWNERS];   /* likewise, those that are spared */
     uint64_t owner_bytes[FG_CACHE_OWNERS]; /* referenced or not */
+    uint64_t spared_bytes[FG_CACHE_OWNERS]; /* of these */
     /* A binary tree over the owners, its root at 1: which one below a node has the most bytes. The
      * leaves, from FG_CACHE_OWNERS on, are the owners themselves. */
     uint32_t largest[2 * FG_CACHE_OWNERS];
@@ -203,6 +206,8 @@ static void take_out(struct fg_cache_entry *entry, struct fg_cache_entry **gone)
     ring_remove(&entry->unused);
     ring_remove(&entry->owned);
     entry->cache->bytes -= entry->bytes;
+    if (entry->spared)
+        entry->cache->spared_bytes[entry->owner] -= entry->bytes;
     owner_set(entry->cache, entry->owner, entry->cache->owner_bytes[entry->owner] - entry->bytes);
     entry->cache->entries--;
     entry->chain = *gone;
@@ -214,11 +219,14 @@ static struct fg_cache_entry *choose(struct fg_cache *cache)
 {
     struct fg_cache_entry *oldest =
         fg_container(cache->unused.after, struct fg_cache_entry, unused);
-    struct ring *owned;
+    uint32_t owner = cache->largest[1];
+    struct ring *owned = &cache->owned[owner], *spared = &cache->spared[owner];
 
     if (fg_mono_ns(cache->clock) - oldest->unused_mono_ns > FG_CACHE_STALE_NS)
         return oldest;
-    owned = &cache->owned[cache->largest[1]];
+    if (ring_is_empty(owned) ||
+        (!ring_is_empty(spared) && cache->spared_bytes[owner] > cache->owner_bytes[owner] / 2))
+        owned = spared;
     /* If queries use all that the owner has, another one's entry has to go. */
     return ring_is_empty(owned) ? oldest : fg_container(owned->after, struct fg_cache_entry, owned);
 }
@@ -259,6 +267,7 @@ struct fg_cache *fg_cache_create(uint64_t max_bytes, struct fg_clock *clock)
     ring_init(&cache->unused);
     for (uint32_t i = 0; i < FG_CACHE_OWNERS; i++) {
         ring_init(&cache->owned[i]);
+        ring_init(&cache->spared[i]);
         cache->largest[FG_CACHE_OWNERS + i] = i;
     }
     for (size_t node = FG_CACHE_OWNERS - 1; node > 0; node--)
@@ -330,6 +339,18 @@ void fg_cache_fill(struct fg_cache_entry *entry, void *value, size_t bytes,
     (void)pthread_cond_broadcast(&cache->changed);
     (void)pthread_mutex_unlock(&cache->lock);
     free_gone(gone);
+}
+
+void fg_cache_spare(struct fg_cache_entry *entry)
+{
+    struct fg_cache *cache = entry->cache;
+
+    (void)pthread_mutex_lock(&cache->lock);
+    fg_assert(entry->state == FG_CACHE_READY && entry->refs > 0);
+    if (!entry->spared)
+        cache->spared_bytes[entry->owner] += entry->bytes;
+    entry->spared = true;
+    (void)pthread_mutex_unlock(&cache->lock);
 }
 
 void fg_cache_fail(struct fg_cache_entry *entry)
@@ -415,7 +436,9 @@ void fg_cache_unref(struct fg_cache_entry *entry)
         if (entry->found) {
             entry->unused_mono_ns = fg_mono_ns(cache->clock);
             ring_add_last(&cache->unused, &entry->unused);
-            ring_add_last(&cache->owned[entry->owner], &entry->owned);
+            ring_add_last(entry->spared ? &cache->spared[entry->owner]
+                                        : &cache->owned[entry->owner],
+                          &entry->owned);
         } else {
             take_out(entry, &gone);
         }

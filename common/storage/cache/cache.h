@@ -62,6 +62,9 @@ struct fg_cache_entry *fg_cache_open(struct fg_cache *cache, const struct fg_cac
 /* Gives the value of an entry to the cache. destroy() is called without a lock, on any thread. */
 void fg_cache_fill(struct fg_cache_entry *entry, void *value, size_t bytes,
                    void (*destroy)(void *value));
+/* Lets the other entries of the owner of a READY entry be evicted before it, as long as its spared
+ * ones have at most half of its bytes: for what is small and was made of much. */
+void fg_cache_spare(struct fg_cache_entry *entry);
 /* Ends the loading of an entry that could not be made. */
 void fg_cache_fail(struct fg_cache_entry *entry);
 

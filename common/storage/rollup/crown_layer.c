@@ -178,6 +178,32 @@ struct fg_crown_layer *fg_crown_layer_copy(const struct fg_crown_layer *layer)
     return copy;
 }
 
+void fg_crown_layer_pack(struct fg_crown_layer *layer)
+{
+    struct fg_crown_names *names = layer->names, *packed;
+    uint32_t *numbers = fg_calloc(FG_MAX((size_t)names->count, 1), sizeof *numbers);
+    size_t count = 0, bytes = 0;
+
+    for (uint32_t i = 0; i < layer->n_nodes; i++)
+        numbers[layer->nodes[i].name] = 1;
+    for (uint32_t i = 0; i < names->count; i++)
+        if (numbers[i] != 0) {
+            count++;
+            bytes += names->items[i].len;
+        }
+    packed = names_create(count, bytes);
+    for (uint32_t i = 0; i < names->count; i++)
+        if (numbers[i] != 0) {
+            numbers[i] = packed->count;
+            put_name(packed, names->items[i]);
+        }
+    for (uint32_t i = 0; i < layer->n_nodes; i++)
+        layer->nodes[i].name = numbers[layer->nodes[i].name];
+    layer->names = packed;
+    fg_crown_names_unref(names);
+    free(numbers);
+}
+
 void fg_crown_layer_destroy(struct fg_crown_layer *layer)
 {
     if (layer == NULL)

@@ -77,6 +77,9 @@ struct fg_crown_layer *fg_crown_layer_add(const struct fg_crown_layer *a,
 /* Makes a copy, with the same names. */
 struct fg_crown_layer *fg_crown_layer_copy(const struct fg_crown_layer *layer);
 
+/* Drops names that no node has, of which sums of many layers have most. */
+void fg_crown_layer_pack(struct fg_crown_layer *layer);
+
 /* Frees the layer. Accepts NULL. */
 void fg_crown_layer_destroy(struct fg_crown_layer *layer);
 

@@ -175,6 +175,44 @@ static void unused_objects_are_evicted_first(void **state)
 }
 
 /* What the largest owner has is in use: something else has to go. */
+/* Spared entries outlive any number of others, and spared ones do not take more than half. */
+static void spared_entries_are_evicted_last(void **state)
+{
+    struct world world;
+
+    (void)state;
+    world_init(&world);
+    for (uint32_t i = 0; i < 10 * ENTRIES; i++) {
+        const struct fg_cache_key key = {.part = HEAVY, .number = i % 10};
+        enum fg_cache_state found;
+        bool mine;
+        struct fg_cache_entry *entry;
+
+        assert_false(use(&world, HEAVY, ENTRIES + i));
+        if (i >= 10)
+            continue;
+        entry = fg_cache_open(world.cache, &key, HEAVY, &found, &mine);
+        assert_true(mine);
+        fg_cache_fill(entry, &n_freed, ENTRY_BYTES, freed);
+        fg_cache_spare(entry);
+        fg_cache_unref(entry);
+    }
+    assert_int_equal(count_there(&world, HEAVY, 10), 10);
+    for (uint32_t i = 0; i < 10 * ENTRIES; i++) {
+        const struct fg_cache_key key = {.part = OTHER, .number = i};
+        enum fg_cache_state found;
+        bool mine;
+        struct fg_cache_entry *entry = fg_cache_open(world.cache, &key, HEAVY, &found, &mine);
+
+        fg_cache_fill(entry, &n_freed, ENTRY_BYTES, freed);
+        fg_cache_spare(entry);
+        fg_cache_unref(entry);
+    }
+    for (uint32_t i = 1; i <= ENTRIES / 3; i++)
+        assert_true(use(&world, HEAVY, 11 * ENTRIES - i));
+    fg_cache_destroy(world.cache);
+}
+
 static void referenced_entries_stay(void **state)
 {
     const struct fg_cache_key key = {.part = HEAVY};
@@ -203,6 +241,7 @@ int main(void)
         cmocka_unit_test(owners_that_read_much_get_the_same),
         cmocka_unit_test(the_largest_owner_gives),
         cmocka_unit_test(unused_objects_are_evicted_first),
+        cmocka_unit_test(spared_entries_are_evicted_last),
         cmocka_unit_test(referenced_entries_stay),
     };
 
