@@ -290,7 +290,8 @@ def since(seed):
         node.arguments = [*COMMITTING, *targets(target(there.port, since="2025-01-01"))]
         node.start().wait_ready()
         resent = wait_resent(node)
-        flamegrid.check(resent["sentProfiles"] == len(ledger.pushes) and not resent["incomplete"], "%s of %d", resent, len(ledger.pushes))
+        pushed = len(ledger.pushes)  # of which a busy node may have refused some, or stored them without an answer
+        flamegrid.check(pushed - len(ledger.lost()) <= resent["sentProfiles"] <= pushed and not resent["incomplete"], "%s of %d", resent, pushed)
         is_whole(there, ledger)
         flamegrid.check(node.terminate() == 0, "%s", node.log_tail())
         node.start().wait_ready()  # the target is not new any more
@@ -300,7 +301,7 @@ def since(seed):
         status, output = resend(node, "--from", "2025-01-01")
         flamegrid.check(status == 0, "%d %s", status, output)
         again = wait_resent(node)
-        flamegrid.check(again["sentProfiles"] == again["knownProfiles"] == len(ledger.pushes), "%s", again)
+        flamegrid.check(again["sentProfiles"] == again["knownProfiles"] == resent["sentProfiles"], "%s", again)
         is_whole(there, ledger)
 
 
