@@ -600,7 +600,7 @@ static enum fg_code scan_span(struct scan *scan, const struct ing_head_chunk_key
 
     fg_buf_clear(&scan->key);
     ing_head_put_series_seek(&scan->key, chunk, series, span.start_ns);
-    /* The iterator only moves forward: if it is at or behind the goal, nothing lies between. */
+    /* A scan only moves forward: if it is at or behind the goal, nothing lies between. */
     if (!scan->begun || !scan->iter->valid ||
         fg_slice_cmp(scan->iter->key, fg_buf_slice(&scan->key)) < 0)
         fg_store_iter_seek(scan->iter, fg_buf_slice(&scan->key));
@@ -683,10 +683,11 @@ static enum fg_code run_scan(struct scan *scan, struct fg_err *err)
 
     scan->iter = scope->iter;
     fg_buf_init(&scan->key, 64);
-    if (scan->query->fronts)
-        fg_store_iter_prefer_fronts(scan->iter);
-    if (scope->n_matches > 0 && scope->n_chunks > 0)
+    if (scope->n_matches > 0 && scope->n_chunks > 0) {
+        if (scan->query->fronts)
+            fg_store_iter_prefer_fronts(scan->iter);
         code = scan_chunks(scan, err);
+    }
     fg_buf_done(&scan->key);
     return code;
 }

@@ -80,18 +80,6 @@ uint64_t fg_block_select_types(const struct fg_block_series_row *row,
     return types;
 }
 
-static void match_types(const struct fg_selector *selector, const struct fg_block_series_row *row,
-                        struct typing *typing)
-{
-    struct fg_slice name = fg_labels_get(&row->labels, FG_LABEL_NAME);
-    struct fg_slice service = fg_labels_get(&row->labels, FG_LABEL_SERVICE);
-
-    if (typing->schema == row->schema && fg_slice_eq(typing->name, name) &&
-        fg_slice_eq(typing->service, service))
-        return;
-    *typing = (struct typing){row->schema, name, service, fg_block_select_types(row, selector)};
-}
-
 enum fg_code fg_block_select_series(const struct fg_block_index *index,
                                     const struct fg_selector *selector, struct fg_arena *arena,
                                     bool **ret_live, struct fg_err *err)
@@ -122,7 +110,14 @@ static uint32_t collect(const struct fg_block_index *index, const struct fg_sele
 
         if (!live[s])
             continue;
-        match_types(selector, row, &typing);
+
+        struct fg_slice name = fg_labels_get(&row->labels, FG_LABEL_NAME);
+        struct fg_slice service = fg_labels_get(&row->labels, FG_LABEL_SERVICE);
+
+        if (typing.schema != row->schema || !fg_slice_eq(typing.name, name) ||
+            !fg_slice_eq(typing.service, service))
+            typing =
+                (struct typing){row->schema, name, service, fg_block_select_types(row, selector)};
         for (uint64_t types = typing.types & row->seen; types != 0; types &= types - 1) {
             if (matches != NULL)
                 matches[count] = (struct fg_block_match){s, (uint32_t)__builtin_ctzll(types)};

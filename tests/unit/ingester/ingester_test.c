@@ -803,6 +803,25 @@ static void bad_deletions_are_refused(void **state)
     fg_store_close(store);
 }
 
+static void questions_of_an_empty_head_have_empty_answers(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct head_query query = plain_query();
+    struct fg_buf text;
+    struct head head;
+
+    (void)state;
+    head_open(&head, store);
+    fg_buf_init(&text, SIZE_MAX);
+    assert_int_equal(head_points(&head, &query, &text), FG_OK);
+    assert_int_equal(head_series(&head, &query, NULL, 0, &text), FG_OK);
+    assert_int_equal(head_select(&head, &query, &text), FG_OK);
+    assert_int_equal(text.len, 0);
+    fg_buf_done(&text);
+    head_close(&head);
+    fg_store_close(store);
+}
+
 static void bad_requests_are_refused(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
@@ -844,6 +863,7 @@ int main(void)
         cmocka_unit_test(failed_item_does_not_fail_others_of_its_message),
         cmocka_unit_test(series_limit_of_a_tenant_holds),
         cmocka_unit_test(series_are_listed),
+        cmocka_unit_test(questions_of_an_empty_head_have_empty_answers),
         cmocka_unit_test(bad_requests_are_refused),
         cmocka_unit_test(deleted_series_are_not_listed),
         cmocka_unit_test(bad_deletions_are_refused),
