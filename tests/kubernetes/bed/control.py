@@ -64,15 +64,14 @@ class Control:
         papers.openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", self.path("accounts.key"))
         with open(self.path("tokens"), "w", encoding="ascii") as file:
             file.write('%s,bed,bed,"system:masters"\n' % self.token)
-
-    def kubeconfig(self):
-        """Returns a file for clients with all rights."""
-        path = self.path("kubeconfig")
-        with open(path, "w", encoding="utf-8") as file:  # YAML, of which JSON is a part
+        with open(self.kubeconfig(), "w", encoding="utf-8") as file:  # YAML, of which JSON is a part
             json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "bed",
                        "clusters": [{"name": "bed", "cluster": {"server": "https://%s:%d" % (network.NODES, PORT), "certificate-authority": self.authority}}],
                        "users": [{"name": "bed", "user": {"token": self.token}}], "contexts": [{"name": "bed", "context": {"cluster": "bed", "user": "bed"}}]}, file)
-        return path
+
+    def kubeconfig(self):
+        """Returns a file for clients with all rights."""
+        return self.path("kubeconfig")
 
     def launch(self, name, *arguments):
         with open(self.path(name + ".log"), "ab") as log:
