@@ -8,6 +8,8 @@
 #include "distributor/push_v1.h"
 #include "distributor/state.h"
 
+enum { SHARES_CALLS = 1 }; /* to one ingester at a time (shares.c) */
+
 FG_METRICS_TABLE(distributor_metrics, DISTRIBUTOR_METRICS)
 
 static void on_scrape(void *arg)
@@ -19,6 +21,11 @@ static void on_scrape(void *arg)
     fg_metric_set(distributor->metrics, DIST_TENANTS, fg_rates_count(distributor->rates));
     fg_metric_set(distributor->metrics, DIST_STRAGGLER_BYTES,
                   (int64_t)atomic_load(&distributor->deliveries.straggler_bytes));
+}
+
+unsigned dist_calls_max(const struct dist_settings *settings, unsigned stores)
+{
+    return stores * dist_owner_messages((unsigned)settings->push_messages_max) + SHARES_CALLS;
 }
 
 struct distributor *dist_create(const struct dist_config *config)

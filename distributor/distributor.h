@@ -20,9 +20,6 @@
 
 struct distributor;
 
-/* Calls to an ingester that are in flight at the same time besides push_messages_max. */
-enum { DIST_SHARES_CALLS = 1 };
-
 /* Everything is borrowed and outlives the distributor. */
 struct dist_config {
     const struct dist_settings *settings;
@@ -34,6 +31,10 @@ struct dist_config {
     struct fg_registry *registry;
     struct fg_clock *clock;
 };
+
+/* Returns how many calls a distributor may have in flight to one address, if so many stores are
+ * sent to there. A peer with fewer refuses what the queues have taken. */
+unsigned dist_calls_max(const struct dist_settings *settings, unsigned stores);
 
 /* Creates a distributor. Never fails. */
 struct distributor *dist_create(const struct dist_config *config);

@@ -97,7 +97,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         return err->code;
     service->peers = fg_peers_create(&(struct fg_peers_config){
         .rpc = service->rpc,
-        .calls_max = PEER_OWNERS * (unsigned)settings.push_messages_max + DIST_SHARES_CALLS,
+        .calls_max = dist_calls_max(&settings, PEER_OWNERS),
         .peers_max = PEERS_MAX,
         .idle_ns = PEER_IDLE_NS,
     });

@@ -186,8 +186,8 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
 
     if (ing_create(&config, &server->ingester, err) != FG_OK)
         return err->code;
-    server->rpc = fg_rpc_server_create(NULL, (unsigned)distributor_settings.push_messages_max +
-                                                 DIST_SHARES_CALLS + QUERY_CALLS_MAX);
+    server->rpc =
+        fg_rpc_server_create(NULL, dist_calls_max(&distributor_settings, 1) + QUERY_CALLS_MAX);
     ing_serve(server->ingester, server->rpc);
     atomic_store(&server->ingester_routes.ingester, server->ingester);
     return fg_rpc_server_start(server->rpc, url, err);
@@ -196,9 +196,8 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
 static enum fg_code start_distributor(struct server *server, struct fg_program *program,
                                       struct fg_err *err)
 {
-    if (fg_peer_dial(NULL, url,
-                     (unsigned)distributor_settings.push_messages_max + DIST_SHARES_CALLS,
-                     &server->push_peer, err) != FG_OK)
+    if (fg_peer_dial(NULL, url, dist_calls_max(&distributor_settings, 1), &server->push_peer,
+                     err) != FG_OK)
         return err->code;
     server->distributor = dist_create(&(struct dist_config){
         .settings = &distributor_settings,

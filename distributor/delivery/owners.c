@@ -47,6 +47,16 @@ static struct dist_peer_queue *queue_make(struct dist_owners *owners, struct fg_
     });
 }
 
+static unsigned forwards_max(unsigned messages_max)
+{
+    return FG_MAX(messages_max / 2, 1);
+}
+
+unsigned dist_owner_messages(unsigned messages_max)
+{
+    return messages_max + forwards_max(messages_max);
+}
+
 static struct dist_owner *owner_make(struct dist_owners *owners, struct fg_peer *peer,
                                      const struct fg_id *store)
 {
@@ -59,7 +69,7 @@ static struct dist_owner *owner_make(struct dist_owners *owners, struct fg_peer 
         owner->key = fg_mix64(store->lo ^ fg_mix64(store->hi));
     }
     owner->queue = queue_make(owners, peer, store, messages_max);
-    owner->forwards = queue_make(owners, peer, store, FG_MAX(messages_max / 2, 1));
+    owner->forwards = queue_make(owners, peer, store, forwards_max(messages_max));
     return owner;
 }
 

@@ -52,7 +52,7 @@ struct dist_owners_config {
     struct fg_peers *peers;
     struct fg_clock *clock;
     uint64_t queue_max_bytes; /* waiting for one ingester */
-    unsigned messages_max;    /* in flight to one ingester */
+    unsigned messages_max;    /* of agents' profiles, in flight to one ingester */
 };
 
 /* Creates it, and its thread that flushes the queues. Never fails. */
@@ -75,6 +75,10 @@ void dist_owner_set_done(struct dist_owner_set *set);
  */
 enum fg_code dist_owners_ring(struct dist_owners *owners, struct fg_slice tenant, unsigned wanted,
                               struct fg_ring_view **ret_view, struct fg_err *err) fg_must_check;
+
+/* Returns how many messages to one owner may be in flight: messages_max of agents' profiles, and
+ * half as many of forwarded ones. */
+unsigned dist_owner_messages(unsigned messages_max);
 
 struct dist_owner *dist_owner_ref(struct dist_owner *owner);
 void dist_owner_unref(struct dist_owner *owner);

@@ -228,8 +228,8 @@ void push_ring_open(struct push_ring *ring, unsigned dead)
         start_ingester(ring, i, (dead >> i & 1) != 0);
     for (unsigned i = 0; i < 3; i++)
         push_ring_join(ring, i, i + 1);
-    ring->peers = fg_peers_create(
-        &(struct fg_peers_config){.calls_max = 8, .peers_max = 2 * PUSH_RING_MEMBERS});
+    ring->peers = fg_peers_create(&(struct fg_peers_config){.calls_max = PUSH_RING_CALLS,
+                                                            .peers_max = 2 * PUSH_RING_MEMBERS});
     must(fg_ring_watch_create(&(struct fg_ring_watch_config){.bucket = ring->bucket,
                                                              .clock = fg_clock_real(),
                                                              .registry = ring->registry,

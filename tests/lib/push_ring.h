@@ -12,7 +12,7 @@
 
 #include <pthread.h>
 
-enum { PUSH_RING_MEMBERS = 4, PUSH_RING_REQUESTS = 64 };
+enum { PUSH_RING_MEMBERS = 4, PUSH_RING_REQUESTS = 64, PUSH_RING_CALLS = 8 /* of a peer */ };
 
 /* What an ingester says to a push of one item. */
 struct push_answer {

@@ -1,5 +1,6 @@
 /* Tests deliveries to a ring whose ingesters answer when the test says so. */
 #include "distributor/delivery/delivery.h"
+#include "distributor/distributor.h"
 #include "tests/lib/push_ring.h"
 
 #include <sched.h>
@@ -10,7 +11,7 @@
 #include <cmocka.h>
 
 enum { ANN, BOB, CAT, DAN, STACKS = 3 };
-enum { WAIT_MAX_S = 30 };
+enum { WAIT_MAX_S = 30, FULL_MESSAGES = 5 };
 
 static const struct push_answer well = {.code = FG_OK};
 static const struct push_answer lacks = {.lacks = true};
@@ -96,6 +97,11 @@ static int open_without_cat(void **state)
 static int open_with_ann_alone(void **state)
 {
     return open_with(state, 1 << BOB | 1 << CAT, 4);
+}
+
+static int open_full(void **state)
+{
+    return open_with(state, 0, FULL_MESSAGES);
 }
 
 static int open_narrow(void **state)
@@ -479,7 +485,6 @@ static void one_full_and_one_dead_owner_are_no_refusal(void **state)
     dist_delivery_leave(delivery);
 }
 
-/* Only one message at a time goes to a slow owner; waiting copies beyond the limit are dropped. */
 /* Ingesters answer late what is forwarded, since they look late profiles up. */
 static void what_is_forwarded_does_not_hold_up_what_agents_send(void **state)
 {
@@ -501,6 +506,34 @@ static void what_is_forwarded_does_not_hold_up_what_agents_send(void **state)
     dist_delivery_leave(forwarded);
 }
 
+/* The queues to an ingester share its peer, and fill without a refusal while it does not answer. */
+static void a_peer_has_calls_for_all_queues_of_an_owner(void **state)
+{
+    enum { LIVE = FULL_MESSAGES, FORWARDED = FULL_MESSAGES / 2, ALL = LIVE + FORWARDED };
+    const struct dist_settings settings = {.push_messages_max = FULL_MESSAGES};
+    struct fixture *f = *state;
+    struct dist_delivery *deliveries[ALL + 2]; /* the last two wait in the queues */
+    struct dist_delivery_result result;
+
+    assert_int_equal(dist_calls_max(&settings, 1), PUSH_RING_CALLS);
+    for (unsigned i = 0; i < FG_COUNT(deliveries); i++) {
+        bool forwarded = i < FORWARDED || i == ALL;
+
+        deliveries[i] = create(f, 9);
+        (void)send_round_by(f, deliveries[i], forwarded ? FG_LIT("sixteen bytes...") : FG_LIT(""));
+    }
+    for (unsigned i = 0; i < FG_COUNT(deliveries); i++) {
+        push_ring_say(&f->ring, ANN, well);
+        push_ring_say(&f->ring, BOB, well);
+    }
+    for (unsigned i = 0; i < FG_COUNT(deliveries); i++) {
+        result = wait_round(f, deliveries[i]);
+        assert_int_equal(result.state, DELIVERY_STORED);
+        dist_delivery_leave(deliveries[i]);
+    }
+}
+
+/* Only one message at a time goes to a slow owner; waiting copies beyond the limit are dropped. */
 static void the_memory_of_stragglers_is_bounded(void **state)
 {
     struct fixture *f = *state;
@@ -581,6 +614,7 @@ int main(void)
         TEST(a_quorum_of_full_ingesters_is_a_refusal, open_all),
         TEST(one_full_and_one_dead_owner_are_no_refusal, open_without_cat),
         TEST(what_is_forwarded_does_not_hold_up_what_agents_send, open_narrow),
+        TEST(a_peer_has_calls_for_all_queues_of_an_owner, open_full),
         TEST(the_memory_of_stragglers_is_bounded, open_narrow),
         TEST(stopping_waits_for_stragglers, open_narrow),
         TEST(an_owner_is_found_at_its_new_address, open_without_cat),
