@@ -52,7 +52,7 @@ const struct fg_conf_field ing_fields[] = {
     {"query_max_bytes", FG_CONF_BYTES, CONF(query_max_bytes), .def = "256MiB", .min = "16MiB",
      .doc = "Memory of one query. A query that needs more fails with 429."},
     {"late_queue_max", FG_CONF_UINT, CONF(late_queue_max), .def = "1024", .min = "1", .max = "1000000",
-     .doc = "Pushes with late profiles that may wait until blocks are checked for duplicates. Further pushes are refused with 429."},
+     .doc = "Pushes with late profiles that may wait until blocks are checked for duplicates, half of them forwarded by other servers. Further pushes are refused with 429."},
     {"late_cache_max_bytes", FG_CONF_BYTES, CONF(late_cache_max_bytes), .def = "32MiB",
      .doc = "Memory for the block data that is read to find duplicates of late profiles."},
 };
@@ -114,7 +114,6 @@ struct ingester {
     struct ing_committer *committer;
     struct fg_registry *registry;
     struct fg_metrics *metrics;
-    struct fg_bucket_stop *look_stop;
     struct ing_push_context push;
     struct ing_query_context query;
     struct ing_repair *repair;
@@ -209,8 +208,11 @@ static enum fg_code start_workers(struct ingester *ingester, const struct ing_se
         [FG_LANE_QUERY] = {.threads = readers,
                            .queue_max = (unsigned)settings->query_queue_max,
                            .guests = readers},
-        /* One worker: lookups of late profiles share state without a lock (push.c). */
-        [FG_LANE_BACKGROUND] = {.threads = 1, .queue_max = (unsigned)settings->late_queue_max},
+        /* One worker for lookups of late profiles, and a guest, so that each of the two flows has
+         * one at a time: agents' profiles do not wait for forwarded ones (push.h). */
+        [FG_LANE_BACKGROUND] = {.threads = 1,
+                                .queue_max = (unsigned)settings->late_queue_max,
+                                .guests = 1},
     };
 
     return fg_work_create("ingester", lanes, &ingester->work, err);
@@ -340,7 +342,6 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
                           &ingester->retire, err) != FG_OK ||
         start_segments(ingester, config, err) != FG_OK)
         return err->code;
-    ingester->look_stop = fg_bucket_stop_create();
     ingester->push = (struct ing_push_context){
         .catalog = ingester->catalog,
         .chunks = ingester->chunks,
@@ -353,11 +354,12 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         .outbox = ingester->outbox,
         .work = ingester->work,
         .tenants = config->tenants,
-        .look_stop = ingester->look_stop,
         /* Different at each start: a start begins new dictionaries, so distributors that see
          * another id send all definitions again. */
         .start_id = fg_mix64((uint64_t)fg_wall_ns(config->clock) ^ (uint64_t)getpid() << 48),
     };
+    for (unsigned i = 0; i < ING_LOOKS; i++)
+        ingester->push.look_stops[i] = fg_bucket_stop_create();
     ingester->query = (struct ing_query_context){
         .store = config->store,
         .catalog = ingester->catalog,
@@ -437,6 +439,13 @@ enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_i
     return FG_OK;
 }
 
+static void end_lookups(struct ingester *ingester)
+{
+    for (unsigned i = 0; i < ING_LOOKS; i++)
+        if (ingester->push.look_stops[i] != NULL) /* a start may fail before */
+            fg_bucket_stop_all(ingester->push.look_stops[i]);
+}
+
 void ing_destroy(struct ingester *ingester)
 {
     if (ingester == NULL)
@@ -444,8 +453,7 @@ void ing_destroy(struct ingester *ingester)
     /* Operator routes may be served while a start fails, so each module takes back its hook before
      * it is destroyed; first this one, which uses all of them. */
     fg_registry_off_scrape(ingester->registry, ingester);
-    if (ingester->look_stop != NULL) /* workers may wait for the bucket */
-        fg_bucket_stop_all(ingester->look_stop);
+    end_lookups(ingester); /* workers may wait for the bucket */
     ing_sender_stop(ingester->sender);
     /* It pushes through the workers and the committer. */
     ing_repair_destroy(ingester->repair);
@@ -469,7 +477,8 @@ void ing_destroy(struct ingester *ingester)
     ing_head_writer_destroy(ingester->writer);
     ing_functions_table_destroy(ingester->functions);
     ing_dict_table_destroy(ingester->dicts);
-    fg_bucket_stop_destroy(ingester->look_stop);
+    for (unsigned i = 0; i < ING_LOOKS; i++)
+        fg_bucket_stop_destroy(ingester->push.look_stops[i]);
     fg_condition_destroy(ingester->damaged);
     ing_head_chunks_close(ingester->chunks);
     ing_catalog_close(ingester->catalog);
@@ -586,7 +595,7 @@ void ing_hurry(struct ingester *ingester)
     if (ingester == NULL)
         return;
     ing_segments_hurry(ingester->segments);
-    fg_bucket_stop_all(ingester->look_stop);
+    end_lookups(ingester);
 }
 
 static void handle_ping(struct fg_rpc_request *req, void *arg)

@@ -513,11 +513,19 @@ static void on_looked(struct fg_job *job)
     finish(push);
 }
 
+/* Returns the flow that the lookup belongs to. */
+static unsigned looks_of(const struct ingester_push *push)
+{
+    return push->item.via.n == 0 ? ING_LOOKS_OF_AGENTS : ING_LOOKS_OF_SERVERS;
+}
+
 /* Makes a query for each profile. */
 static enum fg_code ask_for_all(struct ingester_push *push, int64_t deadline_mono_ns,
                                 struct fg_err *err)
 {
     struct push_look *look = push->look;
+    const struct ing_dedup_until until = {deadline_mono_ns,
+                                          push->context->look_stops[looks_of(push)]};
     struct ing_dedup_query *queries = fg_calloc(look->n, sizeof *queries);
     struct fg_id *ids = fg_calloc(look->n, sizeof *ids);
     enum fg_code code;
@@ -536,8 +544,7 @@ static enum fg_code ask_for_all(struct ingester_push *push, int64_t deadline_mon
             .unsure = &look->unsure[i],
         };
     }
-    code = ing_dedup_find(push->context->dedup, queries, look->n, 0, look->least,
-                          (struct ing_dedup_until){deadline_mono_ns, push->context->look_stop},
+    code = ing_dedup_find(push->context->dedup, queries, look->n, 0, look->least, until,
                           &look->lookup.generation, err);
     /* Generation 0 has no segments, and so no late profiles. */
     look->lookup.generation = FG_MAX(look->lookup.generation, 1);
@@ -577,35 +584,47 @@ static enum fg_code run_look(struct fg_job *job, struct fg_err *err)
     look->ended = true;
     if (left_ns <= 0)
         return fg_fail(err, FG_E_DEADLINE, "the push waited too long for its duplicate check");
-    /* Plain fields: the BACKGROUND lane has one worker, which alone uses them. */
-    if (now_ns < context->no_look_before_mono_ns &&
-        ing_dedup_count_found(context->dedup) == context->found_before) {
+    if (now_ns < atomic_load(&context->no_look_before_mono_ns) &&
+        ing_dedup_count_found(context->dedup) == atomic_load(&context->found_before)) {
         look->lookup = (struct ing_segments_lookup){.failed = true};
         return FG_OK;
     }
     /* Half of the time that is left: the other half is for the commit. */
     if (ask_until(push, fg_time_add(now_ns, left_ns / 2), err) == FG_OK) {
-        context->no_look_before_mono_ns = 0;
+        atomic_store(&context->no_look_before_mono_ns, 0);
         return FG_OK;
     }
     if (err->code == FG_E_LIMIT)
         return err->code;
-    if (context->no_look_before_mono_ns == 0)
+    if (atomic_load(&context->no_look_before_mono_ns) == 0)
         fg_log_warn("late profiles cannot be checked for duplicates in the bucket, accepting them "
                     "unchecked",
                     fg_ls("err", err->msg));
-    context->no_look_before_mono_ns = fg_time_add(fg_mono_ns(fg_clock_real()), LOOK_AGAIN_NS);
-    context->found_before = ing_dedup_count_found(context->dedup);
+    atomic_store(&context->found_before, ing_dedup_count_found(context->dedup));
+    atomic_store(&context->no_look_before_mono_ns,
+                 fg_time_add(fg_mono_ns(fg_clock_real()), LOOK_AGAIN_NS));
     memset(look->found, 0, look->n * sizeof *look->found);
     look->lookup = (struct ing_segments_lookup){.failed = true};
     return FG_OK;
+}
+
+/* What agents send may fill the lane; what is forwarded leaves room for it. */
+static bool submit_look(struct ingester_push *push)
+{
+    static const struct fg_flow forwarded = {.id = ING_LOOKS_OF_SERVERS, .running_max = 1};
+    struct fg_work *work = push->context->work;
+
+    if (looks_of(push) == ING_LOOKS_OF_AGENTS)
+        return fg_work_submit(work, FG_LANE_BACKGROUND, &push->job);
+    return fg_work_submit_flow(work, FG_LANE_BACKGROUND, &forwarded, &push->job) ==
+           FG_SUBMIT_QUEUED;
 }
 
 static void start_look(struct ingester_push *push)
 {
     push->job.run = run_look;
     push->job.done = on_looked;
-    if (fg_work_submit(push->context->work, FG_LANE_BACKGROUND, &push->job))
+    if (submit_look(push))
         return;
     (void)fg_fail(&push->item.err, FG_E_LIMIT,
                   "ingester has too many late profiles to check for duplicates");

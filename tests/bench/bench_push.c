@@ -167,6 +167,8 @@ static void count_answer(struct bench *bench, const struct connection *connectio
         report->accepted++;
         latencies_add(&report->latencies, now_ns() - connection->due_ns);
     } else if (answer->status == 429 || answer->status == 503) {
+        if (report->refused == 0)
+            (void)fprintf(stderr, "bench_push: first refusal: %s\n", connection->answer);
         report->refused++;
         report->without_retry_after += answer->retry_after ? 0 : 1;
     } else {
