@@ -1300,7 +1300,7 @@ def case_the_example_of_tokens_works_as_it_is_copied(cli):
     environment["PATH"] = os.path.join(folder, "tools") + ":" + environment["PATH"]
     os.makedirs(os.path.join(folder, "build", "release"))
     os.symlink(PROGRAM, os.path.join(folder, "build", "release", "flamegrid"))
-    page = examples.blocks("README.md", "")
+    page = examples.blocks("README.md", "sh")
     first = next(i for i, block in enumerate(page) if "access init" in block)
     init, run = page[first].splitlines()
     with flamegrid.Server() as place:  # for its ports

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The manual (deploy/manual): links and anchors hold, the search finds the pages, its numbers are those of its formulas, and every command on
-any page exists with its options.
+"""The manual (deploy/manual): links and anchors hold, the search finds the pages, its numbers are those of its formulas, its
+commands work, and every command on any page exists with its options.
 
     tests/manual/run [-k REGEX]
 """
@@ -13,7 +13,8 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, os.pardir, folder) for folder in ("lib", "operations")]
+sys.path[:0] = [os.path.join(HERE, os.pardir, folder) for folder in ("lib", "operations", "cli")]
+import blocks  # noqa: E402
 import flamegrid  # noqa: E402
 import pages  # noqa: E402
 from flamegrid import check  # noqa: E402
@@ -139,10 +140,10 @@ def commands():
     """Blocks that are no program of another language, and code in sentences."""
     words, faults, n = Words(), [], 0
     for name, text in all_pages():
-        blocks = [line for language, block in pages.FENCE.findall(text) if language in ("", "sh", "bash", "console") for line in
-                  re.sub(r"\\\n\s*", "", block).splitlines()]
+        lines = [line for language, block in pages.FENCE.findall(text) if language in blocks.SHELLS for line in
+                 re.sub(r"\\\n\s*", "", block).splitlines()]
         spans = [span for span in pages.INLINE.findall(pages.FENCE.sub("", text)) if span.startswith("flamegrid ")]
-        for line in blocks + spans:
+        for line in lines + spans:
             call = re.match(r"^(?:\S+=\S+ |\S*/)*(flamegrid [a-z-]+(?: .*)?)$", line.strip().removeprefix("$ "))
             fault = call and words.fault(call.group(1))
             n += bool(call)
@@ -152,9 +153,22 @@ def commands():
     check(not faults, "%s", "\n".join(faults))
 
 
+def commands_work():
+    faults, n, suites = blocks.run(list(all_pages()))
+    check(not faults, "%s", "\n".join(faults))
+    check(n > 100, "only %d commands ran", n)
+    listed = {suite for suite, _ in blocks.ELSEWHERE}
+    check(suites == listed, "no command is of %s", listed - suites)
+    run = os.path.join(flamegrid.ROOT, "tests", "run")
+    with open(run, encoding="utf-8") as file:
+        known = set(re.search(r"    (unit \| .*?)\) ;;", file.read()).group(1).split(" | "))
+    check(listed | set(blocks.PAGES_ELSEWHERE.values()) <= known | {"all", "none"}, "%s", listed - known)
+
+
 def main():
     tally = flamegrid.Tally(flamegrid.arguments_of(__doc__.splitlines()[0]).parse_args().pattern)
     tally.run("every command on any page exists", commands)
+    tally.run("the commands of the pages work as they are written", commands_work)
     if shutil.which("node"):
         tally.run("the rows of sizes are those of the calculator", sizing)
         tally.run("a load that is too large for one server", too_much_for_one_server)
