@@ -65,7 +65,7 @@ struct head_select {
     uint64_t groups_bytes;    /* of all lists of groups */
     bool is_left;             /* there are services for another pass */
 
-    /* What passes have made: the sum of functions, or a tree; and groups. */
+    /* Results of all passes so far: the sum of functions, or a tree; and groups. */
     struct fg_map done; /* numbers of services, by their hash */
     struct fg_crown_sum all;
     struct fg_tree tree;

@@ -155,7 +155,7 @@ static enum fg_code status(struct qry_query *query, const ProtobufCMessage *in, 
     put_ms(&json, "oldest_ms", stats.oldest_ns, stats.profiles > 0);
     put_ms(&json, "newest_ms", stats.newest_ns, stats.profiles > 0);
     fg_json_end(&json);
-    /* What each limit is about, as settings.md has it. */
+    /* The meaning of each limit, in the words of settings.md. */
     fg_json_begin_object(&json, "limits");
     for (size_t i = 0; i < fg_limit_n_fields; i++) {
         fg_json_begin_object(&json, fg_limit_fields[i].key);

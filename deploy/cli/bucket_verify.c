@@ -258,7 +258,7 @@ static enum fg_code verify_parts(struct bucket_verifying *v, const struct listed
         struct verify_owner *owner = owner_of(v, listed, part->tenant);
         struct fg_err unread;
 
-        /* What the directory says of a part is not encrypted. Rollups of live blocks repeat the
+        /* The directory of a part is not encrypted. Rollups of live blocks repeat the
          * usage of these blocks. */
         if (owner != NULL && (listed->block == NULL || !fg_blocks_sums_others(listed->block)))
             fg_usage_add(&owner->usage, &part->usage);

@@ -15,7 +15,7 @@ const struct ing_segments_settings single_agent_segments = {
 };
 
 const struct fg_program_default single_agent_defaults[] = {
-    /* What it profiles is next to it, and is what its targets are told of. */
+    /* An agent is there for the programs next to it: its targets get their profiles only. */
     {"self_profiling", "enabled", "false"},
     {"", "memory_max_bytes", "128MiB"},
     /* Not its usual part of memory: an upload of distributor.body_max_bytes has to be taken. */

@@ -221,7 +221,8 @@ void dist_delivery_define(struct dist_delivery *delivery, const struct fg_batch 
         fg_definition_cache_look_up(delivery->common->definition_cache, keys[i], batch, define);
 }
 
-/* What another server forwards has come by a way. */
+/* Returns the queue of a batch: a batch that another server forwards names the servers it came
+ * through. */
 static struct dist_peer_queue *queue_of(const struct dist_owner *owner,
                                         const struct dist_encoded_batch *encoded)
 {

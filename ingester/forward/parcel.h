@@ -33,7 +33,7 @@ struct ing_parcel_common {
     int64_t hold_ns; /* how long a tenant waits that a target refuses while it takes others */
 };
 
-/* What is known of a target, for all parcels to it. Any thread. */
+/* State of a target that all parcels to it share. Any thread. */
 struct ing_parcel_peer {
     uint64_t cache_key;       /* a number of the target */
     _Atomic uint32_t version; /* of forward.v1 that it reads; 0: it has not said yet */

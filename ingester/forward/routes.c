@@ -195,7 +195,7 @@ static void put_range(struct fg_json_writer *json, const struct forward_asking *
     fg_json_put_i64(json, "untilMs", until_ns / FG_MS_NS);
 }
 
-/* What a resend would send. */
+/* Writes how many profiles a resend of a range of time would send. */
 static enum fg_code preview(struct forward_asking *asking, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&asking->body);

@@ -10,7 +10,8 @@ static const int64_t UNREAD_PAUSE_NS = 5 * FG_SECOND_NS;
 /* A target cannot make us wait longer than this: its clock or its arithmetic may be wrong. */
 static const int64_t RETRY_AFTER_MAX_NS = 10 * FG_MINUTE_NS;
 
-/* What is far longer than the shortest answer, which counts for a while. */
+/* A response is slow if it takes this much longer than SLOW_FACTOR times the fastest one, which is
+ * measured again after FASTEST_FOR_NS. */
 static const int64_t SLOW_NS = FG_SECOND_NS / 20, FASTEST_FOR_NS = FG_MINUTE_NS;
 enum { SLOW_FACTOR = 2 };
 

@@ -69,7 +69,7 @@ static void put_part(struct fg_buf *out, const struct qry_part *part)
 
         put_number(out, raw->kind);
         put_number(out, raw->number);
-        /* What a query's range has beyond the part makes no other piece. */
+        /* Queries whose ranges differ only outside the part share its piece. */
         put_number(out, FG_MAX(raw->start_ns, part->entry->t_min_ns));
         put_number(out, FG_MIN(raw->end_ns, part->entry->t_max_ns));
     }

@@ -29,7 +29,8 @@ static enum fg_code read_all(struct qry_query *query, int64_t until_mono_ns, boo
                              struct fg_err *err)
 {
     struct qry_blocks *blocks = query->querier->blocks;
-    /* What members of the ring have drained is in manifests from its generation on (as-drained). */
+    /* Manifests from this generation on have all that members of the ring have drained
+     * (as-drained). */
     struct fg_snapshots_how how = {.least = query->ring == NULL ? 0 : query->ring->ring.generation,
                                    .fresh = fresh,
                                    .deadline_mono_ns = until_mono_ns,

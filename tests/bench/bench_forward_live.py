@@ -53,7 +53,7 @@ def fill(node, folder, count, start_s):
 
 
 def measure(receiver, folder, arguments):
-    """As many pods as send every ten seconds: what they send is of now. What is of a window that is in a segment would be looked up there."""
+    """Pushes from so many pods that each sends every ten seconds, so all profiles are current. Older ones would need lookups in segments."""
     pods = max(1, arguments.rate * 10 // SERVICES)
     return push(receiver.port, folder, "--rate", arguments.rate, "--seconds", arguments.seconds, "--connections", 64, "--services", SERVICES,
                 "--pods", pods, "--start", int(time.time()))

@@ -133,7 +133,7 @@ def busiest_zone(scene, release):
 
 
 def case_loss_of_a_zone(scene):
-    """All nodes of a zone lose their power, and come back later. What is under way to them then is sent again; nothing is lost."""
+    """All nodes of a zone lose their power, and come back later. Requests to them that were in flight are sent again; nothing is lost."""
     release = scene.release()
     with Load(release) as load:
         time.sleep(SETTLE_S)

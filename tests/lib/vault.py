@@ -60,7 +60,7 @@ def build():
 
 
 def why_missing(may_build):
-    """Why it cannot be had, or None. What was built before is used if its sources are the same; `may_build`: else it is built."""
+    """Returns None if Vault can run, else the reason. Reuses an earlier build of the same sources; otherwise builds it if `may_build`."""
     newest = max(os.path.getmtime(os.path.join(HERE, name)) for name in os.listdir(HERE))
     if os.path.exists(PROGRAM) and os.path.getmtime(PROGRAM) >= newest:
         return None
@@ -74,7 +74,7 @@ def why_missing(may_build):
 
 
 class Vault:
-    """`with Vault(certificates) as vault`: initialized, unsealed, with the transit engine and a key. What an operator does is as in transit.py."""
+    """`with Vault(certificates) as vault`: initialized, unsealed, with the transit engine and a key. Its operator's methods are those of transit.py."""
 
     def __init__(self, certificates):
         certificates.make("vault-ca")

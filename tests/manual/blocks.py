@@ -183,7 +183,7 @@ class World:
         self.server.__exit__(*exception)
 
     def make_folder(self, name):
-        """What a reader has who is at a page: the repository, profiles, certificates."""
+        """Makes the files that a reader of any page has: the repository, profiles, certificates."""
         folder = os.path.join(self.home, name)
         for each in ("build", "profiles/shop", "etc/flamegrid", "etc/bash_completion.d", "etc/grafana/provisioning", "etc/prometheus/flamegrid", "var/lib/flamegrid", "var/profiles/shop", "usr/share/man/man1",
                      "usr/share/man/man8"):
@@ -242,7 +242,7 @@ class World:
 
 
 def fault_of(command, code, said, shown):
-    """What is wrong with the result of a command; None: nothing."""
+    """Returns the fault in the result of a command, or None."""
     status = STATUS.search(command)
     if status and status.group(1) >= "400":
         return None if "error: " + status.group(1) in said else "not %s: %s" % (status.group(1), said)

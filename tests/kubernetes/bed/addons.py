@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a cluster has in addition to its control plane: names, disks, network policies. `addons.py BED`, with the folder of the bed."""
+"""Adds to a control plane the other services of a cluster: names, disks, network policies. `addons.py BED`, with the folder of the bed."""
 
 import json
 import os

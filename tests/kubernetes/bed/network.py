@@ -31,7 +31,7 @@ def begin():
     """Prepares the network namespace of this process, which is a new one."""
     run("ip", "link", "set", "lo", "up")
     run("ip", "address", "add", NODES + "/32", "dev", "lo")
-    # What goes to a service from here is translated before it would leave.
+    # Packets to a service get the address of a pod before they leave.
     run("ip", "route", "add", SERVICES, "dev", "lo", "src", NODES)
     write("/proc/sys/net/ipv4/ip_forward", "1")
     os.makedirs("/run/netns", exist_ok=True)

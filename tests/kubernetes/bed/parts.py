@@ -1,4 +1,4 @@
-"""What a bed is made of, built before it starts: the control plane, Helm, and images of two versions of flamegrid."""
+"""Builds the parts of a bed before it starts: the control plane, Helm, and images of two versions of flamegrid."""
 
 import hashlib
 import os

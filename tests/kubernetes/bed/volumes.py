@@ -10,7 +10,7 @@ PERMISSIONS_TIMEOUT_S = 60
 
 
 class NotYet(Exception):
-    """What a volume needs does not exist yet."""
+    """A source of a volume, such as a secret, does not exist yet."""
 
 
 class Volumes:

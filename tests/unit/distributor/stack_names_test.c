@@ -1,4 +1,5 @@
-/* What was added is found, until there is too much of it; and only by its own tenant. */
+/* The table finds each name that its tenant added, until it is full and evicts; other tenants do
+ * not find it. */
 #include "distributor/stack_names.h"
 
 #include <setjmp.h>

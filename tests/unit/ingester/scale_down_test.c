@@ -143,7 +143,7 @@ static void the_api_is_asked_with_the_pod_s_credentials(void **state)
         assert_int_equal(ing_scale_down_ask(&settings, "fg-ingester-1", false), ING_POD_RETURNS);
         assert_false(ing_scale_down_may_ask(&settings, "fg-ingester-0"));
     }
-    /* Whatever else goes wrong keeps the place. */
+    /* Any other error keeps the place in the ring. */
     api.status = 500;
     assert_int_equal(ing_scale_down_ask(&settings, "fg-ingester-1", true), ING_POD_RETURNS);
     api.status = 200;

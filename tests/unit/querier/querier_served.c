@@ -18,7 +18,7 @@ static void make_ring(struct querier_served *f)
         (void)snprintf(url, sizeof url, "inproc://querier-test-%s", name);
         fake_peer_init(&f->peers[i], url);
         ring_bucket_join(f->bucket, name, url, (struct fg_id){1 + i, 1}, 1);
-        /* What came before is in blocks, if there are any. */
+        /* Earlier members have drained into blocks, if there are any. */
         for (unsigned k = 0; k < i; k++)
             ring_bucket_change(f->bucket, &(struct fg_ring_change){.kind = FG_RING_DRAINED,
                                                                    .name = FG_LIT("i0"),

@@ -41,8 +41,8 @@ static void every_page_is_the_same_file_and_other_paths_are_404(void **state)
     assert_int_equal(querier_ask(f, "POST / HTTP/1.1", NULL), 405);
 }
 
-/* What a build has made of files that are compressed and of those that are not is the same to a
- * client that takes no compression. */
+/* A client that takes no compression gets every file whole, also those that the build stores
+ * compressed. */
 static void assets_are_whole_and_immutable(void **state)
 {
     struct querier_served *f = *state;

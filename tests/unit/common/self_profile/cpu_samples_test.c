@@ -34,7 +34,7 @@ static void *burner(void *arg)
     return NULL;
 }
 
-/* What is looked for in a profile. */
+/* The samples that a test searches a profile for. */
 struct looked_for {
     struct fg_cpu_samples *cpu;
     struct fg_process_symbols *symbols;

@@ -25,7 +25,7 @@ static struct fg_heap_samples *heap;
 static struct fg_lock_waits *waits;
 static struct fg_process_symbols *symbols;
 
-/* What stacks with a function have together. */
+/* The sum of the values of all stacks with a function. */
 struct looked_for {
     const char *function;
     int64_t values[FG_STACK_VALUES];

@@ -88,7 +88,7 @@ static void batch_of_one_that_is_refused_is_dead(void **state)
     parcel_run_end_with(&run, 0, 1, 0);
 }
 
-/* Whatever trouble the target has of its own, such as a disk with damage. */
+/* The target's own trouble, such as a damaged disk, is temporary. */
 static void other_codes_of_a_batch_are_temporary(void **state)
 {
     static const enum fg_code codes[] = {
@@ -357,7 +357,7 @@ static void refused_tenant_waits_and_the_others_go_on(void **state)
         assert_int_equal(refuse_tenant(&run, "b", by_code != 0), 3);
         parcel_run_assert_numbers(parcel_run_end(&run), 6, 0, 3);
         assert_held(&run, 3);
-        /* What comes meanwhile is not even sent. */
+        /* Profiles of that tenant that come meanwhile are not sent at all. */
         (void)parcel_run_push_of(&run, 9, "b", "shop", NULL);
         parcel_run_take(&run);
         assert_false(parcel_run_build(&run));

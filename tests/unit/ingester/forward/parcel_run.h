@@ -20,7 +20,7 @@ struct parcel_run {
     struct ing_parcel_peer peer;
     struct ing_parcel *parcel; /* of the span that was taken */
 
-    /* What a target remembers of the requests that were read. */
+    /* Ids of stacks that the target remembers from earlier requests. */
     struct fg_id names[PARCEL_NAMES_MAX];
     size_t n_names;
 

@@ -1,4 +1,4 @@
-/* What a request has of the profiles of a span, and what cannot be sent. */
+/* A request carries the profiles of a span, except those that cannot be sent. */
 #include "tests/lib/batch_folded.h"
 #include "tests/unit/ingester/forward/parcel_expect.h"
 

@@ -51,7 +51,7 @@ static void a_token_is_created_once(void **state)
     assert_false(is_valid(token, other, NOW_MS));
 }
 
-/* Whoever asks is told at once; nothing of it is stored. */
+/* The request fails at once, and nothing of it is stored. */
 static void a_token_that_cannot_be_is_not_created(void **state)
 {
     struct registry_fixture *f = *state;

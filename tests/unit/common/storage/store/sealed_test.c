@@ -332,7 +332,7 @@ static struct fg_store_iter *fronts_of(struct fg_store *store)
     return iter;
 }
 
-/* What the iterator shows is the text, or its beginning, and then it can be had whole. */
+/* Asserts that the iterator shows the text, or its beginning, and then the whole on request. */
 static void expect_front(struct fg_store_iter *iter, const char *text, bool cut)
 {
     assert_true(iter->valid);
