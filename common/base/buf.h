@@ -6,6 +6,7 @@
 #ifndef FG_COMMON_BASE_BUF_H
 #define FG_COMMON_BASE_BUF_H
 
+#include "common/base/protobuf.h"
 #include "common/base/slice.h"
 
 #include <string.h>
@@ -105,6 +106,22 @@ static inline void fg_buf_lenbytes(struct fg_buf *buf, struct fg_slice bytes)
 {
     fg_buf_varint(buf, bytes.len);
     fg_buf_put(buf, bytes);
+}
+
+/* Appends a number of a protobuf message; as protobuf 3 has it, nothing for 0. */
+static inline void fg_buf_pb_number(struct fg_buf *buf, unsigned field, uint64_t value)
+{
+    if (value == 0)
+        return;
+    fg_buf_varint(buf, FG_PB_TAG(field, FG_PB_VARINT));
+    fg_buf_varint(buf, value);
+}
+
+/* Appends bytes, a text or a message inside a protobuf message, also if they are none. */
+static inline void fg_buf_pb_bytes(struct fg_buf *buf, unsigned field, struct fg_slice bytes)
+{
+    fg_buf_varint(buf, FG_PB_TAG(field, FG_PB_LEN));
+    fg_buf_lenbytes(buf, bytes);
 }
 
 /* Append integers of fixed width: little-endian (le) on disk and wire, big-endian (be) in keys that

@@ -9,6 +9,7 @@
 #ifndef FG_COMMON_BASE_CURSOR_H
 #define FG_COMMON_BASE_CURSOR_H
 
+#include "common/base/protobuf.h"
 #include "common/base/slice.h"
 
 struct fg_cur {
@@ -145,10 +146,6 @@ uint64_t fg_cur_be64(struct fg_cur *cur);
  * sent.
  */
 uint64_t fg_cur_count(struct fg_cur *cur, size_t min_bytes);
-
-enum fg_pb_type { FG_PB_VARINT = 0, FG_PB_I64 = 1, FG_PB_LEN = 2, FG_PB_I32 = 5 };
-
-#define FG_PB_TAG(field, type) (((uint64_t)(field) << 3) | (uint64_t)(type))
 
 /*
  * Returns the varints of a repeated field: all of the field if the tag says that it is packed, else

@@ -5,22 +5,8 @@
  */
 #include "common/model/pprof_write.h"
 
+#include "common/base/pprof_fields.h"
 #include "common/base/str.h"
-
-/* Field numbers of google/pprof's profile.proto. */
-enum profile_field {
-    PROFILE_SAMPLE_TYPE = 1,
-    PROFILE_SAMPLE = 2,
-    PROFILE_MAPPING = 3,
-    PROFILE_LOCATION = 4,
-    PROFILE_FUNCTION = 5,
-    PROFILE_STRING_TABLE = 6,
-    PROFILE_TIME_NANOS = 9,
-    PROFILE_DURATION_NANOS = 10,
-    PROFILE_PERIOD_TYPE = 11,
-    PROFILE_PERIOD = 12,
-    PROFILE_DEFAULT_SAMPLE_TYPE = 14,
-};
 
 struct pprof_writing {
     const struct fg_tree *tree;
@@ -31,24 +17,10 @@ struct pprof_writing {
     struct fg_buf *out;
 };
 
-static void put_number(struct fg_buf *out, unsigned field, uint64_t value)
-{
-    if (value == 0) /* proto3: the default is not sent */
-        return;
-    fg_buf_varint(out, FG_PB_TAG(field, FG_PB_VARINT));
-    fg_buf_varint(out, value);
-}
-
-static void put_bytes(struct fg_buf *out, unsigned field, struct fg_slice bytes)
-{
-    fg_buf_varint(out, FG_PB_TAG(field, FG_PB_LEN));
-    fg_buf_lenbytes(out, bytes);
-}
-
 /* Writes a message inside. If the part was cut short, the whole counts as full as well. */
 static void put_part(struct pprof_writing *writing, unsigned field)
 {
-    put_bytes(writing->out, field, fg_buf_slice(&writing->part));
+    fg_buf_pb_bytes(writing->out, field, fg_buf_slice(&writing->part));
     writing->out->full = writing->out->full || writing->part.full;
 }
 
@@ -56,8 +28,10 @@ static void put_value_type(struct pprof_writing *writing, unsigned field, struct
                            struct fg_slice unit)
 {
     fg_buf_clear(&writing->part);
-    put_number(&writing->part, 1, fg_symbols_string(&writing->used, type));
-    put_number(&writing->part, 2, fg_symbols_string(&writing->used, unit));
+    fg_buf_pb_number(&writing->part, PPROF_VALUE_TYPE_TYPE,
+                     fg_symbols_string(&writing->used, type));
+    fg_buf_pb_number(&writing->part, PPROF_VALUE_TYPE_UNIT,
+                     fg_symbols_string(&writing->used, unit));
     put_part(writing, field);
 }
 
@@ -74,9 +48,11 @@ static void put_hex_label(struct pprof_writing *writing, const char *name, const
     fg_buf_clear(&writing->text);
     fg_buf_hex(&writing->text, bytes, len);
     fg_buf_clear(&writing->list);
-    put_number(&writing->list, 1, fg_symbols_string(&writing->used, fg_cstr(name)));
-    put_number(&writing->list, 2, fg_symbols_string(&writing->used, fg_buf_slice(&writing->text)));
-    put_bytes(&writing->part, 3, fg_buf_slice(&writing->list));
+    fg_buf_pb_number(&writing->list, PPROF_LABEL_KEY,
+                     fg_symbols_string(&writing->used, fg_cstr(name)));
+    fg_buf_pb_number(&writing->list, PPROF_LABEL_STR,
+                     fg_symbols_string(&writing->used, fg_buf_slice(&writing->text)));
+    fg_buf_pb_bytes(&writing->part, PPROF_SAMPLE_LABEL, fg_buf_slice(&writing->list));
 }
 
 /*
@@ -95,11 +71,11 @@ static void put_sample(struct pprof_writing *writing, uint32_t node, const int64
                           1);
     fg_buf_clear(&writing->part);
     if (node != FG_TREE_ROOT)
-        put_bytes(&writing->part, 1, fg_buf_slice(&writing->list));
+        fg_buf_pb_bytes(&writing->part, PPROF_SAMPLE_LOCATION, fg_buf_slice(&writing->list));
     fg_buf_clear(&writing->list);
     for (uint32_t i = 0; i < n_values; i++)
         fg_buf_varint(&writing->list, (uint64_t)values[(size_t)i * stride]);
-    put_bytes(&writing->part, 2, fg_buf_slice(&writing->list));
+    fg_buf_pb_bytes(&writing->part, PPROF_SAMPLE_VALUE, fg_buf_slice(&writing->list));
     if (link != NULL) {
         uint8_t span[FG_ID_BYTES];
 
@@ -107,7 +83,7 @@ static void put_sample(struct pprof_writing *writing, uint32_t node, const int64
         put_hex_label(writing, "span_id", span, sizeof link->span_id);
         put_hex_label(writing, "trace_id", link->trace_id, sizeof link->trace_id);
     }
-    put_part(writing, PROFILE_SAMPLE);
+    put_part(writing, PPROF_PROFILE_SAMPLE);
 }
 
 /* Stops at the cap: a tree as deep as it has nodes gives samples of the square of their number. */
@@ -143,17 +119,19 @@ static void put_mapping(struct pprof_writing *writing, uint32_t number)
     struct fg_buf *part = &writing->part;
 
     fg_buf_clear(part);
-    put_number(part, 1, (uint64_t)number + 1);
-    put_number(part, 2, mapping->start);
-    put_number(part, 3, mapping->limit);
-    put_number(part, 4, mapping->offset);
-    put_number(part, 5, mapping->filename);
-    put_number(part, 6, mapping->build_id);
-    put_number(part, 7, (mapping->flags & FG_MAPPING_FUNCTIONS) != 0);
-    put_number(part, 8, (mapping->flags & FG_MAPPING_FILENAMES) != 0);
-    put_number(part, 9, (mapping->flags & FG_MAPPING_LINES) != 0);
-    put_number(part, 10, (mapping->flags & FG_MAPPING_INLINE) != 0);
-    put_part(writing, PROFILE_MAPPING);
+    fg_buf_pb_number(part, PPROF_MAPPING_ID, (uint64_t)number + 1);
+    fg_buf_pb_number(part, PPROF_MAPPING_START, mapping->start);
+    fg_buf_pb_number(part, PPROF_MAPPING_LIMIT, mapping->limit);
+    fg_buf_pb_number(part, PPROF_MAPPING_OFFSET, mapping->offset);
+    fg_buf_pb_number(part, PPROF_MAPPING_FILENAME, mapping->filename);
+    fg_buf_pb_number(part, PPROF_MAPPING_BUILD_ID, mapping->build_id);
+    fg_buf_pb_number(part, PPROF_MAPPING_HAS_FUNCTIONS,
+                     (mapping->flags & FG_MAPPING_FUNCTIONS) != 0);
+    fg_buf_pb_number(part, PPROF_MAPPING_HAS_FILENAMES,
+                     (mapping->flags & FG_MAPPING_FILENAMES) != 0);
+    fg_buf_pb_number(part, PPROF_MAPPING_HAS_LINES, (mapping->flags & FG_MAPPING_LINES) != 0);
+    fg_buf_pb_number(part, PPROF_MAPPING_HAS_INLINE, (mapping->flags & FG_MAPPING_INLINE) != 0);
+    put_part(writing, PPROF_PROFILE_MAPPING);
 }
 
 static void put_location(struct pprof_writing *writing, uint32_t number)
@@ -162,19 +140,20 @@ static void put_location(struct pprof_writing *writing, uint32_t number)
     bool mapped = location->mapping != FG_NO_MAPPING;
 
     fg_buf_clear(&writing->part);
-    put_number(&writing->part, 1, (uint64_t)number + 1);
-    put_number(&writing->part, 2, mapped ? (uint64_t)location->mapping + 1 : 0);
-    put_number(&writing->part, 3, location->address);
+    fg_buf_pb_number(&writing->part, PPROF_LOCATION_ID, (uint64_t)number + 1);
+    fg_buf_pb_number(&writing->part, PPROF_LOCATION_MAPPING,
+                     mapped ? (uint64_t)location->mapping + 1 : 0);
+    fg_buf_pb_number(&writing->part, PPROF_LOCATION_ADDRESS, location->address);
     for (uint32_t i = 0; i < location->n_lines; i++) {
         const struct fg_line *line = &writing->used.lines[location->first_line + i];
 
         fg_buf_clear(&writing->list);
-        put_number(&writing->list, 1, (uint64_t)line->function + 1);
-        put_number(&writing->list, 2, (uint64_t)line->line);
-        put_bytes(&writing->part, 4, fg_buf_slice(&writing->list));
+        fg_buf_pb_number(&writing->list, PPROF_LINE_FUNCTION, (uint64_t)line->function + 1);
+        fg_buf_pb_number(&writing->list, PPROF_LINE_LINE, (uint64_t)line->line);
+        fg_buf_pb_bytes(&writing->part, PPROF_LOCATION_LINE, fg_buf_slice(&writing->list));
     }
-    put_number(&writing->part, 5, location->folded);
-    put_part(writing, PROFILE_LOCATION);
+    fg_buf_pb_number(&writing->part, PPROF_LOCATION_FOLDED, location->folded);
+    put_part(writing, PPROF_PROFILE_LOCATION);
 }
 
 static void put_function(struct pprof_writing *writing, uint32_t number)
@@ -182,12 +161,12 @@ static void put_function(struct pprof_writing *writing, uint32_t number)
     const struct fg_function *function = &writing->used.functions[number];
 
     fg_buf_clear(&writing->part);
-    put_number(&writing->part, 1, (uint64_t)number + 1);
-    put_number(&writing->part, 2, function->name);
-    put_number(&writing->part, 3, function->system_name);
-    put_number(&writing->part, 4, function->filename);
-    put_number(&writing->part, 5, (uint64_t)function->start_line);
-    put_part(writing, PROFILE_FUNCTION);
+    fg_buf_pb_number(&writing->part, PPROF_FUNCTION_ID, (uint64_t)number + 1);
+    fg_buf_pb_number(&writing->part, PPROF_FUNCTION_NAME, function->name);
+    fg_buf_pb_number(&writing->part, PPROF_FUNCTION_SYSTEM_NAME, function->system_name);
+    fg_buf_pb_number(&writing->part, PPROF_FUNCTION_FILENAME, function->filename);
+    fg_buf_pb_number(&writing->part, PPROF_FUNCTION_START_LINE, (uint64_t)function->start_line);
+    put_part(writing, PPROF_PROFILE_FUNCTION);
 }
 
 /* ---- the whole ---- */
@@ -213,11 +192,12 @@ static void put_rest(struct pprof_writing *writing, const struct fg_pprof_head *
     for (uint32_t i = 0; i < writing->used.n_functions; i++)
         put_function(writing, i);
     for (uint32_t i = 0; i < writing->used.n_strings; i++)
-        put_bytes(writing->out, PROFILE_STRING_TABLE, fg_symbols_text(&writing->used, i));
-    put_number(writing->out, PROFILE_TIME_NANOS, (uint64_t)head->time_ns);
-    put_number(writing->out, PROFILE_DURATION_NANOS, (uint64_t)head->duration_ns);
-    put_value_type(writing, PROFILE_PERIOD_TYPE, head->type.period_type, head->type.period_unit);
-    put_number(writing->out, PROFILE_PERIOD, (uint64_t)period);
+        fg_buf_pb_bytes(writing->out, PPROF_PROFILE_STRING, fg_symbols_text(&writing->used, i));
+    fg_buf_pb_number(writing->out, PPROF_PROFILE_TIME, (uint64_t)head->time_ns);
+    fg_buf_pb_number(writing->out, PPROF_PROFILE_DURATION, (uint64_t)head->duration_ns);
+    put_value_type(writing, PPROF_PROFILE_PERIOD_TYPE, head->type.period_type,
+                   head->type.period_unit);
+    fg_buf_pb_number(writing->out, PPROF_PROFILE_PERIOD, (uint64_t)period);
 }
 
 /* The strings that the message's end refers to: they have to be there before the string table is
@@ -256,11 +236,11 @@ void fg_pprof_write(const struct fg_tree *tree, const struct fg_pprof_head *head
     struct pprof_writing writing;
 
     writing_init(&writing, tree, out);
-    put_value_type(&writing, PROFILE_SAMPLE_TYPE, type->type, type->unit);
+    put_value_type(&writing, PPROF_PROFILE_SAMPLE_TYPE, type->type, type->unit);
     add_strings(&writing, type);
     put_tree(&writing);
     put_rest(&writing, head, head->period != 0 ? head->period : usual_period(type));
-    put_number(out, PROFILE_DEFAULT_SAMPLE_TYPE, fg_symbols_string(&writing.used, type->type));
+    fg_buf_pb_number(out, PPROF_PROFILE_DEFAULT_TYPE, fg_symbols_string(&writing.used, type->type));
     writing_done(&writing);
 }
 
@@ -271,7 +251,7 @@ void fg_pprof_write_samples(const struct fg_tree *tree, const struct fg_pprof_sa
 
     writing_init(&writing, tree, out);
     for (uint32_t i = 0; i < samples->n_types; i++)
-        put_value_type(&writing, PROFILE_SAMPLE_TYPE, samples->types[i].type,
+        put_value_type(&writing, PPROF_PROFILE_SAMPLE_TYPE, samples->types[i].type,
                        samples->types[i].unit);
     add_strings(&writing, &head->type);
     put_samples(&writing, samples);

@@ -2,33 +2,9 @@
 
 #include "common/base/cursor.h"
 #include "common/base/hash.h"
+#include "common/base/pprof_fields.h"
 
 #include <string.h>
-
-/* profile.proto */
-enum {
-    PROFILE_SAMPLE_TYPE = 1,
-    PROFILE_SAMPLE = 2,
-    PROFILE_LOCATION = 4,
-    PROFILE_FUNCTION = 5,
-    PROFILE_STRING = 6,
-    PROFILE_TIME = 9,
-    PROFILE_DURATION = 10,
-    PROFILE_PERIOD_TYPE = 11,
-    PROFILE_PERIOD = 12,
-    TYPE_NAME = 1,
-    TYPE_UNIT = 2,
-    SAMPLE_LOCATIONS = 1,
-    SAMPLE_VALUES = 2,
-    SAMPLE_LABEL = 3,
-    LABEL_KEY = 1,
-    LABEL_TEXT = 2,
-    LOCATION_ID = 1,
-    LOCATION_LINE = 4,
-    LINE_FUNCTION = 1,
-    FUNCTION_ID = 1,
-    FUNCTION_NAME = 2,
-};
 
 /* push_v1.proto */
 enum {
@@ -61,18 +37,6 @@ static uint32_t string_of_thread_label(const struct fg_report *report)
 static uint32_t string_of_threads(const struct fg_report *report)
 {
     return string_of_thread_label(report) + 1;
-}
-
-static void put_number(struct fg_buf *out, unsigned field, int64_t value)
-{
-    fg_buf_varint(out, FG_PB_TAG(field, FG_PB_VARINT));
-    fg_buf_varint(out, (uint64_t)value);
-}
-
-static void put_bytes(struct fg_buf *out, unsigned field, struct fg_slice bytes)
-{
-    fg_buf_varint(out, FG_PB_TAG(field, FG_PB_LEN));
-    fg_buf_lenbytes(out, bytes);
 }
 
 void fg_report_init(struct fg_report *report, const struct fg_report_head *head)
@@ -140,19 +104,20 @@ bool fg_report_add(struct fg_report *report, const uint64_t *functions, uint32_t
     fg_buf_init(&sample, 3 * NUMBERS_MAX_BYTES);
     for (uint32_t i = 0; i < depth; i++)
         fg_buf_varint(&numbers, 1 + number_of(report, functions[i]));
-    put_bytes(&sample, SAMPLE_LOCATIONS, fg_buf_slice(&numbers));
+    fg_buf_pb_bytes(&sample, PPROF_SAMPLE_LOCATION, fg_buf_slice(&numbers));
     fg_buf_clear(&numbers);
     for (uint32_t i = 0; i < report->head.n_types; i++)
         fg_buf_varint(&numbers, (uint64_t)values[i]);
-    put_bytes(&sample, SAMPLE_VALUES, fg_buf_slice(&numbers));
+    fg_buf_pb_bytes(&sample, PPROF_SAMPLE_VALUE, fg_buf_slice(&numbers));
     if (thread != NULL) {
         fg_buf_clear(&numbers);
-        put_number(&numbers, LABEL_KEY, string_of_thread_label(report));
-        put_number(&numbers, LABEL_TEXT, string_of_threads(report) + thread_of(report, thread));
-        put_bytes(&sample, SAMPLE_LABEL, fg_buf_slice(&numbers));
+        fg_buf_pb_number(&numbers, PPROF_LABEL_KEY, string_of_thread_label(report));
+        fg_buf_pb_number(&numbers, PPROF_LABEL_STR,
+                         string_of_threads(report) + thread_of(report, thread));
+        fg_buf_pb_bytes(&sample, PPROF_SAMPLE_LABEL, fg_buf_slice(&numbers));
     }
     fg_assert(!sample.full && !numbers.full);
-    put_bytes(&report->samples, PROFILE_SAMPLE, fg_buf_slice(&sample));
+    fg_buf_pb_bytes(&report->samples, PPROF_PROFILE_SAMPLE, fg_buf_slice(&sample));
     report->n_samples += !report->samples.full;
     fg_buf_done(&numbers);
     fg_buf_done(&sample);
@@ -166,16 +131,16 @@ static void put_type(struct fg_buf *out, unsigned field, uint32_t first_string)
     struct fg_buf type;
 
     fg_buf_init(&type, NUMBERS_MAX_BYTES);
-    put_number(&type, TYPE_NAME, first_string);
-    put_number(&type, TYPE_UNIT, first_string + 1);
-    put_bytes(out, field, fg_buf_slice(&type));
+    fg_buf_pb_number(&type, PPROF_VALUE_TYPE_TYPE, first_string);
+    fg_buf_pb_number(&type, PPROF_VALUE_TYPE_UNIT, first_string + 1);
+    fg_buf_pb_bytes(out, field, fg_buf_slice(&type));
     fg_buf_done(&type);
 }
 
 static void put_type_strings(struct fg_buf *out, const struct fg_report_type *type)
 {
-    put_bytes(out, PROFILE_STRING, fg_cstr(type->name));
-    put_bytes(out, PROFILE_STRING, fg_cstr(type->unit));
+    fg_buf_pb_bytes(out, PPROF_PROFILE_STRING, fg_cstr(type->name));
+    fg_buf_pb_bytes(out, PPROF_PROFILE_STRING, fg_cstr(type->unit));
 }
 
 /* Location and function have the same number; the string of its name follows those of threads. */
@@ -185,14 +150,14 @@ static void put_function(struct fg_buf *out, uint32_t id, uint32_t name)
 
     fg_buf_init(&part, NUMBERS_MAX_BYTES);
     fg_buf_init(&line, NUMBERS_MAX_BYTES);
-    put_number(&line, LINE_FUNCTION, id);
-    put_number(&part, LOCATION_ID, id);
-    put_bytes(&part, LOCATION_LINE, fg_buf_slice(&line));
-    put_bytes(out, PROFILE_LOCATION, fg_buf_slice(&part));
+    fg_buf_pb_number(&line, PPROF_LINE_FUNCTION, id);
+    fg_buf_pb_number(&part, PPROF_LOCATION_ID, id);
+    fg_buf_pb_bytes(&part, PPROF_LOCATION_LINE, fg_buf_slice(&line));
+    fg_buf_pb_bytes(out, PPROF_PROFILE_LOCATION, fg_buf_slice(&part));
     fg_buf_clear(&part);
-    put_number(&part, FUNCTION_ID, id);
-    put_number(&part, FUNCTION_NAME, name);
-    put_bytes(out, PROFILE_FUNCTION, fg_buf_slice(&part));
+    fg_buf_pb_number(&part, PPROF_FUNCTION_ID, id);
+    fg_buf_pb_number(&part, PPROF_FUNCTION_NAME, name);
+    fg_buf_pb_bytes(out, PPROF_PROFILE_FUNCTION, fg_buf_slice(&part));
     fg_buf_done(&line);
     fg_buf_done(&part);
 }
@@ -207,26 +172,26 @@ void fg_report_write(const struct fg_report *report,
 
     fg_buf_init(&text, FG_REPORT_MAX_BYTES);
     for (uint32_t i = 0; i < head->n_types; i++)
-        put_type(out, PROFILE_SAMPLE_TYPE, STRING_TYPES + 2 * i);
+        put_type(out, PPROF_PROFILE_SAMPLE_TYPE, STRING_TYPES + 2 * i);
     fg_buf_put(out, fg_buf_slice(&report->samples));
     for (uint32_t i = 0; i < report->numbers.count; i++)
         put_function(out, 1 + i, string_of_threads(report) + report->n_threads + i);
-    put_bytes(out, PROFILE_STRING, FG_LIT(""));
+    fg_buf_pb_bytes(out, PPROF_PROFILE_STRING, FG_LIT(""));
     for (uint32_t i = 0; i < head->n_types; i++)
         put_type_strings(out, &head->types[i]);
     put_type_strings(out, &head->period_type);
-    put_bytes(out, PROFILE_STRING, FG_LIT("thread"));
+    fg_buf_pb_bytes(out, PPROF_PROFILE_STRING, FG_LIT("thread"));
     for (uint32_t i = 0; i < report->n_threads; i++, thread += strlen(thread) + 1)
-        put_bytes(out, PROFILE_STRING, fg_cstr(thread));
+        fg_buf_pb_bytes(out, PPROF_PROFILE_STRING, fg_cstr(thread));
     for (uint32_t i = 0; i < report->numbers.count; i++) {
         fg_buf_clear(&text);
         name(arg, function_at(report, i), &text);
-        put_bytes(out, PROFILE_STRING, fg_buf_slice(&text));
+        fg_buf_pb_bytes(out, PPROF_PROFILE_STRING, fg_buf_slice(&text));
     }
-    put_number(out, PROFILE_TIME, head->time_ns);
-    put_number(out, PROFILE_DURATION, head->duration_ns);
-    put_type(out, PROFILE_PERIOD_TYPE, string_of_period(report));
-    put_number(out, PROFILE_PERIOD, head->period);
+    fg_buf_pb_number(out, PPROF_PROFILE_TIME, (uint64_t)head->time_ns);
+    fg_buf_pb_number(out, PPROF_PROFILE_DURATION, (uint64_t)head->duration_ns);
+    put_type(out, PPROF_PROFILE_PERIOD_TYPE, string_of_period(report));
+    fg_buf_pb_number(out, PPROF_PROFILE_PERIOD, (uint64_t)head->period);
     fg_buf_done(&text);
 }
 
@@ -237,9 +202,9 @@ static void put_label(struct fg_buf *out, const char *name, const char *value)
     struct fg_buf label;
 
     fg_buf_init(&label, FG_REPORT_MAX_BYTES);
-    put_bytes(&label, PAIR_NAME, fg_cstr(name));
-    put_bytes(&label, PAIR_VALUE, fg_cstr(value));
-    put_bytes(out, SERIES_LABEL, fg_buf_slice(&label));
+    fg_buf_pb_bytes(&label, PAIR_NAME, fg_cstr(name));
+    fg_buf_pb_bytes(&label, PAIR_VALUE, fg_cstr(value));
+    fg_buf_pb_bytes(out, SERIES_LABEL, fg_buf_slice(&label));
     fg_buf_done(&label);
 }
 
@@ -253,9 +218,9 @@ void fg_report_write_series(const struct fg_report *report, const struct fg_repo
     put_label(&series, "__name__", report->head.name);
     for (uint32_t i = 0; i < n_labels; i++)
         put_label(&series, labels[i].name, labels[i].value);
-    put_bytes(&sample, RAW_PROFILE, profile);
-    put_bytes(&series, SERIES_SAMPLE, fg_buf_slice(&sample));
-    put_bytes(out, PUSH_SERIES, fg_buf_slice(&series));
+    fg_buf_pb_bytes(&sample, RAW_PROFILE, profile);
+    fg_buf_pb_bytes(&series, SERIES_SAMPLE, fg_buf_slice(&sample));
+    fg_buf_pb_bytes(out, PUSH_SERIES, fg_buf_slice(&series));
     fg_buf_done(&sample);
     fg_buf_done(&series);
 }

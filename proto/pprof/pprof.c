@@ -1,64 +1,14 @@
 #include "proto/pprof/pprof.h"
 
 #include "common/base/cursor.h"
+#include "common/base/pprof_fields.h"
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "proto/ids.h"
 #include "proto/pprof/go_stacks.h"
 #include "proto/pprof/names.h"
 
-/* Field numbers of pprof's profile.proto. */
-enum {
-    PROFILE_SAMPLE_TYPE = 1,
-    PROFILE_SAMPLE = 2,
-    PROFILE_MAPPING = 3,
-    PROFILE_LOCATION = 4,
-    PROFILE_FUNCTION = 5,
-    PROFILE_STRING = 6,
-    PROFILE_TIME = 9,
-    PROFILE_DURATION = 10,
-    PROFILE_PERIOD_TYPE = 11,
-    PROFILE_PERIOD = 12,
-
-    VALUE_TYPE_TYPE = 1,
-    VALUE_TYPE_UNIT = 2,
-
-    SAMPLE_LOCATION = 1,
-    SAMPLE_VALUE = 2,
-    SAMPLE_LABEL = 3,
-
-    LABEL_KEY = 1,
-    LABEL_STR = 2,
-
-    MAPPING_ID = 1,
-    MAPPING_START = 2,
-    MAPPING_LIMIT = 3,
-    MAPPING_OFFSET = 4,
-    MAPPING_FILENAME = 5,
-    MAPPING_BUILD_ID = 6,
-    MAPPING_HAS_FUNCTIONS = 7,
-    MAPPING_HAS_FILENAMES = 8,
-    MAPPING_HAS_LINES = 9,
-    MAPPING_HAS_INLINE = 10,
-
-    LOCATION_ID = 1,
-    LOCATION_MAPPING = 2,
-    LOCATION_ADDRESS = 3,
-    LOCATION_LINE = 4,
-    LOCATION_FOLDED = 5,
-
-    LINE_FUNCTION = 1,
-    LINE_LINE = 2,
-
-    FUNCTION_ID = 1,
-    FUNCTION_NAME = 2,
-    FUNCTION_SYSTEM_NAME = 3,
-    FUNCTION_FILENAME = 4,
-    FUNCTION_START_LINE = 5,
-
-    FIRST_FIELD = PROFILE_SAMPLE_TYPE,
-    LAST_TABLE = PROFILE_STRING,
-};
+enum { FIRST_FIELD = PPROF_PROFILE_SAMPLE_TYPE, LAST_TABLE = PPROF_PROFILE_STRING };
 
 enum {
     TYPES_MAX = FG_BATCH_TYPES_MAX,
@@ -132,16 +82,16 @@ static uint32_t table_of(uint64_t tag)
 static void read_scalar(struct pprof_reader *reader, uint64_t tag, struct fg_cur *cur)
 {
     switch (tag) {
-    case FG_PB_TAG(PROFILE_TIME, FG_PB_VARINT):
+    case FG_PB_TAG(PPROF_PROFILE_TIME, FG_PB_VARINT):
         reader->time_ns = (int64_t)fg_cur_varint(cur);
         break;
-    case FG_PB_TAG(PROFILE_DURATION, FG_PB_VARINT):
+    case FG_PB_TAG(PPROF_PROFILE_DURATION, FG_PB_VARINT):
         reader->duration_ns = (int64_t)fg_cur_varint(cur);
         break;
-    case FG_PB_TAG(PROFILE_PERIOD, FG_PB_VARINT):
+    case FG_PB_TAG(PPROF_PROFILE_PERIOD, FG_PB_VARINT):
         reader->period = (int64_t)fg_cur_varint(cur);
         break;
-    case FG_PB_TAG(PROFILE_PERIOD_TYPE, FG_PB_LEN):
+    case FG_PB_TAG(PPROF_PROFILE_PERIOD_TYPE, FG_PB_LEN):
         reader->period_type = fg_cur_lenbytes(cur);
         break;
     default:
@@ -178,7 +128,7 @@ static enum fg_code find_tables(struct pprof_reader *reader, struct fg_slice in,
 
 static enum fg_code check_strings(struct pprof_reader *reader, struct fg_err *err)
 {
-    struct pprof_table *strings = &reader->tables[PROFILE_STRING];
+    struct pprof_table *strings = &reader->tables[PPROF_PROFILE_STRING];
 
     if (strings->count == 0 || strings->entries[0].len != 0)
         return fg_fail(err, FG_E_INVALID, "string 0 should be empty string");
@@ -196,7 +146,7 @@ static enum fg_code check_strings(struct pprof_reader *reader, struct fg_err *er
 /* Returns the string of an index. Out of range: sets *bad and returns "". */
 static struct fg_slice text_at(const struct pprof_reader *reader, uint64_t index, bool *bad)
 {
-    const struct pprof_table *strings = &reader->tables[PROFILE_STRING];
+    const struct pprof_table *strings = &reader->tables[PPROF_PROFILE_STRING];
 
     if (index < strings->count)
         return strings->entries[index];
@@ -216,9 +166,9 @@ static enum fg_code read_value_type(struct pprof_reader *reader, struct fg_slice
     while (fg_cur_more(&cur)) {
         uint64_t tag = fg_cur_varint(&cur);
 
-        if (tag == FG_PB_TAG(VALUE_TYPE_TYPE, FG_PB_VARINT))
+        if (tag == FG_PB_TAG(PPROF_VALUE_TYPE_TYPE, FG_PB_VARINT))
             type = fg_cur_varint(&cur);
-        else if (tag == FG_PB_TAG(VALUE_TYPE_UNIT, FG_PB_VARINT))
+        else if (tag == FG_PB_TAG(PPROF_VALUE_TYPE_UNIT, FG_PB_VARINT))
             unit = fg_cur_varint(&cur);
         else
             fg_pb_skip(&cur, tag);
@@ -249,7 +199,7 @@ static enum fg_code replace_dashes(struct pprof_reader *reader, struct fg_slice 
 
 static enum fg_code read_types(struct pprof_reader *reader, struct fg_err *err)
 {
-    const struct pprof_table *types = &reader->tables[PROFILE_SAMPLE_TYPE];
+    const struct pprof_table *types = &reader->tables[PPROF_PROFILE_SAMPLE_TYPE];
     struct fg_batch *batch = reader->batch;
 
     if (types->count == 0)
@@ -291,7 +241,7 @@ static enum fg_code count_names(struct pprof_reader *reader, size_t bytes, struc
 
 static enum fg_code read_function(struct pprof_reader *reader, uint32_t number, struct fg_err *err)
 {
-    struct fg_cur cur = fg_cur(reader->tables[PROFILE_FUNCTION].entries[number]);
+    struct fg_cur cur = fg_cur(reader->tables[PPROF_PROFILE_FUNCTION].entries[number]);
     struct fg_batch_function *function = &reader->batch->functions[number];
     uint64_t id = 0, name = 0, system_name = 0, filename = 0, start_line = 0;
     bool bad = false;
@@ -300,19 +250,19 @@ static enum fg_code read_function(struct pprof_reader *reader, uint32_t number, 
         uint64_t tag = fg_cur_varint(&cur);
 
         switch (tag) {
-        case FG_PB_TAG(FUNCTION_ID, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_FUNCTION_ID, FG_PB_VARINT):
             id = fg_cur_varint(&cur);
             break;
-        case FG_PB_TAG(FUNCTION_NAME, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_FUNCTION_NAME, FG_PB_VARINT):
             name = fg_cur_varint(&cur);
             break;
-        case FG_PB_TAG(FUNCTION_SYSTEM_NAME, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_FUNCTION_SYSTEM_NAME, FG_PB_VARINT):
             system_name = fg_cur_varint(&cur);
             break;
-        case FG_PB_TAG(FUNCTION_FILENAME, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_FUNCTION_FILENAME, FG_PB_VARINT):
             filename = fg_cur_varint(&cur);
             break;
-        case FG_PB_TAG(FUNCTION_START_LINE, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_FUNCTION_START_LINE, FG_PB_VARINT):
             start_line = fg_cur_varint(&cur);
             break;
         default:
@@ -338,7 +288,7 @@ static enum fg_code read_function(struct pprof_reader *reader, uint32_t number, 
 static bool dotnet_ids_missing(const struct pprof_reader *reader)
 {
     if ((reader->request->quirks & FG_PPROF_DOTNET) == 0 ||
-        reader->functions.count != reader->tables[PROFILE_LOCATION].count)
+        reader->functions.count != reader->tables[PPROF_PROFILE_LOCATION].count)
         return false;
     for (uint32_t i = 0; i < reader->functions.count; i++)
         if (reader->functions.ids[i] != 0)
@@ -365,7 +315,7 @@ static uint64_t id_of(struct fg_slice entry, uint64_t field)
 
 static enum fg_code read_functions(struct pprof_reader *reader, struct fg_err *err)
 {
-    uint32_t count = reader->tables[PROFILE_FUNCTION].count;
+    uint32_t count = reader->tables[PPROF_PROFILE_FUNCTION].count;
 
     reader->batch->functions = fg_arena_new(reader->arena, struct fg_batch_function, count);
     reader->function_lost = fg_arena_new(reader->arena, bool, count);
@@ -380,14 +330,14 @@ static enum fg_code read_functions(struct pprof_reader *reader, struct fg_err *e
         fg_ids_clear(&reader->functions);
         for (uint32_t i = 0; i < count; i++)
             fg_ids_add(&reader->functions,
-                       id_of(reader->tables[PROFILE_LOCATION].entries[i], LOCATION_ID));
+                       id_of(reader->tables[PPROF_PROFILE_LOCATION].entries[i], PPROF_LOCATION_ID));
     }
     return fg_ids_ready(&reader->functions, reader->arena) ? FG_OK : too_large(err);
 }
 
 static enum fg_code read_mapping(struct pprof_reader *reader, uint32_t number, struct fg_err *err)
 {
-    struct fg_cur cur = fg_cur(reader->tables[PROFILE_MAPPING].entries[number]);
+    struct fg_cur cur = fg_cur(reader->tables[PPROF_PROFILE_MAPPING].entries[number]);
     struct fg_batch_mapping mapping = {0};
     uint64_t id = 0, filename = 0, build_id = 0;
     bool bad = false;
@@ -396,34 +346,34 @@ static enum fg_code read_mapping(struct pprof_reader *reader, uint32_t number, s
         uint64_t tag = fg_cur_varint(&cur);
 
         switch (tag) {
-        case FG_PB_TAG(MAPPING_ID, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_MAPPING_ID, FG_PB_VARINT):
             id = fg_cur_varint(&cur);
             break;
-        case FG_PB_TAG(MAPPING_START, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_MAPPING_START, FG_PB_VARINT):
             mapping.start = fg_cur_varint(&cur);
             break;
-        case FG_PB_TAG(MAPPING_LIMIT, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_MAPPING_LIMIT, FG_PB_VARINT):
             mapping.limit = fg_cur_varint(&cur);
             break;
-        case FG_PB_TAG(MAPPING_OFFSET, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_MAPPING_OFFSET, FG_PB_VARINT):
             mapping.offset = fg_cur_varint(&cur);
             break;
-        case FG_PB_TAG(MAPPING_FILENAME, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_MAPPING_FILENAME, FG_PB_VARINT):
             filename = fg_cur_varint(&cur);
             break;
-        case FG_PB_TAG(MAPPING_BUILD_ID, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_MAPPING_BUILD_ID, FG_PB_VARINT):
             build_id = fg_cur_varint(&cur);
             break;
-        case FG_PB_TAG(MAPPING_HAS_FUNCTIONS, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_MAPPING_HAS_FUNCTIONS, FG_PB_VARINT):
             mapping.flags |= fg_cur_varint(&cur) != 0 ? FG_MAPPING_FUNCTIONS : 0;
             break;
-        case FG_PB_TAG(MAPPING_HAS_FILENAMES, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_MAPPING_HAS_FILENAMES, FG_PB_VARINT):
             mapping.flags |= fg_cur_varint(&cur) != 0 ? FG_MAPPING_FILENAMES : 0;
             break;
-        case FG_PB_TAG(MAPPING_HAS_LINES, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_MAPPING_HAS_LINES, FG_PB_VARINT):
             mapping.flags |= fg_cur_varint(&cur) != 0 ? FG_MAPPING_LINES : 0;
             break;
-        case FG_PB_TAG(MAPPING_HAS_INLINE, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_MAPPING_HAS_INLINE, FG_PB_VARINT):
             mapping.flags |= fg_cur_varint(&cur) != 0 ? FG_MAPPING_INLINE : 0;
             break;
         default:
@@ -441,7 +391,7 @@ static enum fg_code read_mapping(struct pprof_reader *reader, uint32_t number, s
 
 static enum fg_code read_mappings(struct pprof_reader *reader, struct fg_err *err)
 {
-    uint32_t count = reader->tables[PROFILE_MAPPING].count;
+    uint32_t count = reader->tables[PPROF_PROFILE_MAPPING].count;
 
     reader->batch->mappings = fg_arena_new(reader->arena, struct fg_batch_mapping, count);
     reader->unnamed = fg_arena_new(reader->arena, uint32_t, count);
@@ -498,9 +448,9 @@ static enum fg_code read_line(struct pprof_reader *reader, struct fg_slice in, b
     while (fg_cur_more(&cur)) {
         uint64_t tag = fg_cur_varint(&cur);
 
-        if (tag == FG_PB_TAG(LINE_FUNCTION, FG_PB_VARINT))
+        if (tag == FG_PB_TAG(PPROF_LINE_FUNCTION, FG_PB_VARINT))
             function = fg_cur_varint(&cur);
-        else if (tag == FG_PB_TAG(LINE_LINE, FG_PB_VARINT))
+        else if (tag == FG_PB_TAG(PPROF_LINE_LINE, FG_PB_VARINT))
             line = fg_cur_varint(&cur);
         else
             fg_pb_skip(&cur, tag);
@@ -522,7 +472,7 @@ static enum fg_code read_line(struct pprof_reader *reader, struct fg_slice in, b
 static enum fg_code read_location(struct pprof_reader *reader, uint32_t number, struct fg_err *err)
 {
     struct fg_batch *batch = reader->batch;
-    struct fg_cur cur = fg_cur(reader->tables[PROFILE_LOCATION].entries[number]);
+    struct fg_cur cur = fg_cur(reader->tables[PPROF_PROFILE_LOCATION].entries[number]);
     struct fg_batch_location location = {.mapping = FG_NO_MAPPING, .first_line = batch->n_lines};
     uint64_t id = 0, mapping = 0;
     bool lost = false;
@@ -531,19 +481,19 @@ static enum fg_code read_location(struct pprof_reader *reader, uint32_t number, 
         uint64_t tag = fg_cur_varint(&cur);
 
         switch (tag) {
-        case FG_PB_TAG(LOCATION_ID, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_LOCATION_ID, FG_PB_VARINT):
             id = fg_cur_varint(&cur);
             break;
-        case FG_PB_TAG(LOCATION_MAPPING, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_LOCATION_MAPPING, FG_PB_VARINT):
             mapping = fg_cur_varint(&cur);
             break;
-        case FG_PB_TAG(LOCATION_ADDRESS, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_LOCATION_ADDRESS, FG_PB_VARINT):
             location.address = fg_cur_varint(&cur);
             break;
-        case FG_PB_TAG(LOCATION_FOLDED, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_LOCATION_FOLDED, FG_PB_VARINT):
             location.folded = fg_cur_varint(&cur) != 0;
             break;
-        case FG_PB_TAG(LOCATION_LINE, FG_PB_LEN):
+        case FG_PB_TAG(PPROF_LOCATION_LINE, FG_PB_LEN):
             if (read_line(reader, fg_cur_lenbytes(&cur), &lost, err) != FG_OK)
                 return fg_wrap(err, "location %u", number);
             break;
@@ -588,7 +538,7 @@ static enum fg_code read_location(struct pprof_reader *reader, uint32_t number, 
 static enum fg_code read_locations(struct pprof_reader *reader, struct fg_err *err)
 {
     struct fg_batch *batch = reader->batch;
-    uint32_t count = reader->tables[PROFILE_LOCATION].count;
+    uint32_t count = reader->tables[PPROF_PROFILE_LOCATION].count;
 
     batch->locations = fg_arena_new(reader->arena, struct fg_batch_location, count);
     reader->location_of = fg_arena_new(reader->arena, uint32_t, count);
@@ -693,9 +643,9 @@ static enum fg_code add_label(struct pprof_reader *reader, struct fg_slice in, s
     while (fg_cur_more(&cur)) {
         uint64_t tag = fg_cur_varint(&cur);
 
-        if (tag == FG_PB_TAG(LABEL_KEY, FG_PB_VARINT))
+        if (tag == FG_PB_TAG(PPROF_LABEL_KEY, FG_PB_VARINT))
             key = fg_cur_varint(&cur);
-        else if (tag == FG_PB_TAG(LABEL_STR, FG_PB_VARINT))
+        else if (tag == FG_PB_TAG(PPROF_LABEL_STR, FG_PB_VARINT))
             str = fg_cur_varint(&cur);
         else
             fg_pb_skip(&cur, tag);
@@ -752,18 +702,18 @@ static enum fg_code read_sample(struct pprof_reader *reader, struct fg_slice in,
         enum fg_code code = FG_OK;
 
         switch (tag) {
-        case FG_PB_TAG(SAMPLE_LOCATION, FG_PB_LEN):
-        case FG_PB_TAG(SAMPLE_LOCATION, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_SAMPLE_LOCATION, FG_PB_LEN):
+        case FG_PB_TAG(PPROF_SAMPLE_LOCATION, FG_PB_VARINT):
             if (stack.depth > 0)
                 fg_pb_skip(&cur, tag);
             else
                 code = add_frames(reader, fg_pb_varints(&cur, tag), err);
             break;
-        case FG_PB_TAG(SAMPLE_VALUE, FG_PB_LEN):
-        case FG_PB_TAG(SAMPLE_VALUE, FG_PB_VARINT):
+        case FG_PB_TAG(PPROF_SAMPLE_VALUE, FG_PB_LEN):
+        case FG_PB_TAG(PPROF_SAMPLE_VALUE, FG_PB_VARINT):
             add_values(reader, fg_pb_varints(&cur, tag), ret_n_values, &cur);
             break;
-        case FG_PB_TAG(SAMPLE_LABEL, FG_PB_LEN):
+        case FG_PB_TAG(PPROF_SAMPLE_LABEL, FG_PB_LEN):
             code = add_label(reader, fg_cur_lenbytes(&cur), err);
             break;
         default:
@@ -812,8 +762,8 @@ static uint32_t depth_of(struct fg_slice in)
     while (fg_cur_more(&cur)) {
         uint64_t tag = fg_cur_varint(&cur);
 
-        if (tag == FG_PB_TAG(SAMPLE_LOCATION, FG_PB_LEN) ||
-            tag == FG_PB_TAG(SAMPLE_LOCATION, FG_PB_VARINT)) {
+        if (tag == FG_PB_TAG(PPROF_SAMPLE_LOCATION, FG_PB_LEN) ||
+            tag == FG_PB_TAG(PPROF_SAMPLE_LOCATION, FG_PB_VARINT)) {
             struct fg_slice ids = fg_pb_varints(&cur, tag);
 
             for (size_t i = 0; i < ids.len; i++)
@@ -828,7 +778,7 @@ static uint32_t depth_of(struct fg_slice in)
 /* Whether Go's profiler may have cut stacks: one is as deep as it gets, and none is deeper. */
 static bool may_be_cut(const struct pprof_reader *reader)
 {
-    const struct pprof_table *table = &reader->tables[PROFILE_SAMPLE];
+    const struct pprof_table *table = &reader->tables[PPROF_PROFILE_SAMPLE];
     uint32_t less_than, from = fg_go_cut_depth(reader->batch, &less_than);
     bool deep = false;
 
@@ -848,7 +798,7 @@ static bool may_be_cut(const struct pprof_reader *reader)
 /* Makes reader->completed, a stack for each sample. */
 static enum fg_code complete_stacks(struct pprof_reader *reader, struct fg_err *err)
 {
-    const struct pprof_table *table = &reader->tables[PROFILE_SAMPLE];
+    const struct pprof_table *table = &reader->tables[PPROF_PROFILE_SAMPLE];
     const struct fg_go_stack none = {NULL, 0};
     uint32_t n_values, n_completed;
 
@@ -876,7 +826,7 @@ static enum fg_code complete_stacks(struct pprof_reader *reader, struct fg_err *
 
 static enum fg_code read_samples(struct pprof_reader *reader, struct fg_err *err)
 {
-    const struct pprof_table *table = &reader->tables[PROFILE_SAMPLE];
+    const struct pprof_table *table = &reader->tables[PPROF_PROFILE_SAMPLE];
     uint32_t max = reader->request->upload.limits.samples_max;
     const struct fg_go_stack none = {NULL, 0};
     uint32_t n_values, n_lost = 0;
@@ -920,7 +870,8 @@ static enum fg_code read_all(struct pprof_reader *reader, struct fg_slice in, st
     if (reader->builder == NULL)
         return too_large(err);
     if (fg_builder_hash_locations(reader->builder, err) != FG_OK ||
-        fg_builder_reserve(reader->builder, reader->tables[PROFILE_SAMPLE].count, err) != FG_OK)
+        fg_builder_reserve(reader->builder, reader->tables[PPROF_PROFILE_SAMPLE].count, err) !=
+            FG_OK)
         return err->code;
     return read_samples(reader, err);
 }

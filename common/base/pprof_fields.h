@@ -1,0 +1,60 @@
+/*
+ * Field numbers of pprof's profile.proto, for the decoder (proto/pprof/pprof.c) and for the two
+ * writers: of trees (common/model/pprof_write.c) and of this process's own profiles
+ * (common/self_profile/report.c).
+ * Source: profile.proto of github.com/google/pprof.
+ */
+#ifndef FG_COMMON_BASE_PPROF_FIELDS_H
+#define FG_COMMON_BASE_PPROF_FIELDS_H
+
+enum {
+    PPROF_PROFILE_SAMPLE_TYPE = 1,
+    PPROF_PROFILE_SAMPLE = 2,
+    PPROF_PROFILE_MAPPING = 3,
+    PPROF_PROFILE_LOCATION = 4,
+    PPROF_PROFILE_FUNCTION = 5,
+    PPROF_PROFILE_STRING = 6,
+    PPROF_PROFILE_TIME = 9,
+    PPROF_PROFILE_DURATION = 10,
+    PPROF_PROFILE_PERIOD_TYPE = 11,
+    PPROF_PROFILE_PERIOD = 12,
+    PPROF_PROFILE_DEFAULT_TYPE = 14,
+
+    PPROF_VALUE_TYPE_TYPE = 1,
+    PPROF_VALUE_TYPE_UNIT = 2,
+
+    PPROF_SAMPLE_LOCATION = 1,
+    PPROF_SAMPLE_VALUE = 2,
+    PPROF_SAMPLE_LABEL = 3,
+
+    PPROF_LABEL_KEY = 1,
+    PPROF_LABEL_STR = 2,
+
+    PPROF_MAPPING_ID = 1,
+    PPROF_MAPPING_START = 2,
+    PPROF_MAPPING_LIMIT = 3,
+    PPROF_MAPPING_OFFSET = 4,
+    PPROF_MAPPING_FILENAME = 5,
+    PPROF_MAPPING_BUILD_ID = 6,
+    PPROF_MAPPING_HAS_FUNCTIONS = 7,
+    PPROF_MAPPING_HAS_FILENAMES = 8,
+    PPROF_MAPPING_HAS_LINES = 9,
+    PPROF_MAPPING_HAS_INLINE = 10,
+
+    PPROF_LOCATION_ID = 1,
+    PPROF_LOCATION_MAPPING = 2,
+    PPROF_LOCATION_ADDRESS = 3,
+    PPROF_LOCATION_LINE = 4,
+    PPROF_LOCATION_FOLDED = 5,
+
+    PPROF_LINE_FUNCTION = 1,
+    PPROF_LINE_LINE = 2,
+
+    PPROF_FUNCTION_ID = 1,
+    PPROF_FUNCTION_NAME = 2,
+    PPROF_FUNCTION_SYSTEM_NAME = 3,
+    PPROF_FUNCTION_FILENAME = 4,
+    PPROF_FUNCTION_START_LINE = 5,
+};
+
+#endif
