@@ -1,6 +1,7 @@
 #include "common/self_profile/elf_file.h"
 
 #include "common/base/cursor.h"
+#include "common/base/search.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -207,23 +208,16 @@ void fg_elf_functions_done(struct fg_elf_functions *functions)
 
 uint32_t fg_elf_function_at(const struct fg_elf_functions *functions, uint64_t address)
 {
-    uint32_t low = 0, high = functions->count;
+    uint32_t beyond =
+        fg_lower_bound(i, 0, functions->count, functions->items[i].address <= address);
 
-    while (low < high) { /* the first beyond the address */
-        uint32_t middle = low + (high - low) / 2;
-
-        if (functions->items[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0)
+    if (beyond == 0)
         return UINT32_MAX;
     /* Functions in assembly may have no size: they end where the next one begins. */
-    if (functions->items[low - 1].size > 0 &&
-        address - functions->items[low - 1].address >= functions->items[low - 1].size)
+    if (functions->items[beyond - 1].size > 0 &&
+        address - functions->items[beyond - 1].address >= functions->items[beyond - 1].size)
         return UINT32_MAX;
-    return low - 1;
+    return beyond - 1;
 }
 
 struct fg_slice fg_elf_function_name(const struct fg_elf_functions *functions, uint32_t number)

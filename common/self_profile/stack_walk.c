@@ -1,5 +1,7 @@
 #include "common/self_profile/stack_walk.h"
 
+#include "common/base/search.h"
+
 /* A function whose frames are as large as this does not exist: it is a wrong row or register. */
 static const uintptr_t FRAME_MAX_BYTES = (uintptr_t)1024 * 1024;
 
@@ -51,17 +53,9 @@ static bool step_by_row(struct stack_frame *frame, const struct fg_unwind_row *r
 
 static const struct fg_unwind_module *module_of(const struct fg_unwind_map *map, uintptr_t pc)
 {
-    uint32_t low = 0, high = map->count;
+    uint32_t beyond = fg_lower_bound(i, 0, map->count, map->modules[i].low <= pc);
 
-    while (low < high) { /* the first beyond the address */
-        uint32_t middle = low + (high - low) / 2;
-
-        if (map->modules[middle].low <= pc)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && pc < map->modules[low - 1].high ? &map->modules[low - 1] : NULL;
+    return beyond > 0 && pc < map->modules[beyond - 1].high ? &map->modules[beyond - 1] : NULL;
 }
 
 /* Goes to the caller. is_call: pc is a return address, so the frame is that of the instruction

@@ -1,6 +1,7 @@
 #include "common/self_profile/unwind_rows.h"
 
 #include "common/base/cursor.h"
+#include "common/base/search.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -519,13 +520,7 @@ const struct fg_unwind_row *fg_unwind_rows_find(const struct fg_unwind_rows *row
         low = rows->pages[page];
     if (page + 1 < rows->n_pages)
         high = rows->pages[page + 1];
-    while (low < high) { /* the first beyond the address */
-        uint32_t middle = low + (high - low) / 2;
+    uint32_t beyond = fg_lower_bound(i, low, high, rows->items[i].address <= address);
 
-        if (rows->items[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low == 0 ? NULL : &rows->items[low - 1];
+    return beyond == 0 ? NULL : &rows->items[beyond - 1];
 }
