@@ -19,7 +19,7 @@ import flamegrid  # noqa: E402
 import watched  # noqa: E402
 from flamegrid import check  # noqa: E402
 
-NOTICED_ROUNDS = 8
+NOTICED_ROUNDS = 6
 HELLO = b"\0SP\0\x00\x30\0\0"  # nng's first bytes, of a caller (SP over TCP; protocol 0x30 is REQ)
 HELLO_BACK = b"\0SP\0\x00\x31\0\0"
 FAILED = ("TLS between services failed", "cannot connect to another service", "ingester cannot be called")

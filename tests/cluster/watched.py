@@ -11,7 +11,7 @@ import cluster as clusters
 import stores
 from flamegrid import check
 
-PUSHES, READS = 20, 5  # a second, of all canaries: some of both are under way at each fault
+PUSHES, READS = 10, 5  # a second, of all canaries: some of both are under way at most faults
 SPAN_S = (0.5, 4)  # of a fault
 PROGRESS_S = 30  # after a fault pushes and answers are there again
 DRAIN_S = 90
