@@ -21,13 +21,14 @@ static const char notes[] = "examples:\n"
                             "  flamegrid forward ls\n"
                             "  flamegrid forward pause central\n"
                             "  flamegrid forward dead central --json\n"
+                            "  flamegrid forward resend central --from 2026-01-31 --dry-run\n"
                             "  flamegrid forward resend central --from 2026-01-31 --until now-1h\n"
                             "\n" CLI_TIMES_HELP;
 
 /* Options of single verbs. */
 struct forward_options {
     const char *from, *until; /* of resend */
-    bool end;
+    bool dry_run, end;
 };
 
 /* ---- texts ---- */
@@ -213,6 +214,18 @@ static enum fg_code read_times(struct cli_admin *admin, const struct forward_opt
     return cli_time_parse("--until", until, now_ns, ret_until_ns, &admin->err);
 }
 
+/* "about 12 profiles in blocks would be resent to central" */
+static void print_preview(const char *target, const json_t *preview)
+{
+    json_int_t n = number_of(preview, "profiles"), lost = number_of(preview, "lostProfiles");
+
+    printf("about %lld profile%s in blocks would be resent to %s, before its selector and rules\n",
+           (long long)n, n == 1 ? "" : "s", target);
+    if (lost > 0)
+        printf("%lld more %s only in rollups and cannot be resent\n", (long long)lost,
+               lost == 1 ? "is" : "are");
+}
+
 static enum fg_code resend(struct cli_admin *admin)
 {
     const struct forward_options *options = admin->options;
@@ -221,6 +234,8 @@ static enum fg_code resend(struct cli_admin *admin)
     struct fg_buf rest;
     enum fg_code code;
 
+    if (options->end && (options->dry_run || options->from != NULL || options->until != NULL))
+        return fg_fail(&admin->err, FG_E_INVALID, "--end allows no other option of resend");
     if (options->end)
         return change(admin, "/end-resend", "nothing more of the past is sent to ", "");
     if (read_times(admin, options, &from_ns, &until_ns) != FG_OK)
@@ -231,15 +246,19 @@ static enum fg_code resend(struct cli_admin *admin)
     fg_buf_puts(&rest, "&until=");
     cli_time_put_ns(until_ns, &rest);
     fg_buf_putc(&rest, '\0');
-    code = cli_admin_act(admin, ROOT, admin->words[0], (const char *)rest.ptr, &document);
+    code = (options->dry_run ? cli_admin_get : cli_admin_act)(admin, ROOT, admin->words[0],
+                                                              (const char *)rest.ptr, &document);
     fg_buf_done(&rest);
     if (code != FG_OK)
         return code;
     if (admin->json)
         return cli_json_print(document, stdout, &admin->err);
+    if (options->dry_run)
+        print_preview(admin->words[0], document);
+    else
+        printf("profiles are resent to %s; flamegrid forward ls shows how far that is\n",
+               admin->words[0]);
     json_decref(document);
-    printf("profiles are resent to %s; flamegrid forward ls shows how far that is\n",
-           admin->words[0]);
     return FG_OK;
 }
 
@@ -340,7 +359,8 @@ static const struct cli_admin_verb verbs[] = {
      drop_pending},
     {{"resend", "TARGET", 1, 1, NULL,
       "sends what this server has of a time once more, --from TIME until now or --until TIME;\n"
-      "a flamegrid there drops what it has already. With --end it ends what was begun\n"},
+      "a flamegrid there drops what it has already. With --dry-run it says how many profiles\n"
+      "that are and sends nothing, with --end it ends what was begun\n"},
      resend},
     {{"dead", "TARGET", 1, 1, NULL,
       "lists the profiles of the last 24 hours that the target has refused for good: when,\n"
@@ -357,6 +377,8 @@ int cli_forward(int argc, char **argv)
         {"from", 0, ARGS_TEXT, &forward.from, "TIME", "resend profiles since this time", 0, 0},
         {"until", 0, ARGS_TEXT, &forward.until, "TIME",
          "resend profiles before this time; default now", 0, 0},
+        {"dry-run", 0, ARGS_FLAG, &forward.dry_run, NULL,
+         "say how many profiles would be resent, and send nothing", 0, 0},
         {"end", 0, ARGS_FLAG, &forward.end, NULL, "end a resend that is under way", 0, 0},
         {"json", 0, ARGS_FLAG, &admin.json, NULL, "print JSON", 0, 0},
         CLIENT_ADMIN_OPTIONS(admin.server),

@@ -440,14 +440,16 @@ def case_forward(cli):
             with flamegrid.Server("--forward.targets", "[{name: central, url: 'http://127.0.0.1:%d', protocol: push},"
                                   " {name: eu/west, url: 'http://127.0.0.1:1'}]" % refusing.server_port) as server:
                 server.start().wait_ready()
-                forward(Cli("http://127.0.0.1:%d" % server.port, cli.folder), flamegrid.Client(server.port))
+                forward(Cli("http://127.0.0.1:%d" % server.port, cli.folder), server)
         finally:
             refusing.shutdown()
     cli.bad(1, "no target of forwarding is called central", "forward", "pause", "central")
     check(cli.lines("forward", "ls") == ["TARGET  STATE       PENDING     OLDEST       SENT    DROPPED  ERROR"], "without targets")
 
 
-def forward(cli, client):
+def forward(cli, server):
+    client = flamegrid.Client(server.port)
+
     def targets():
         return json.loads(cli.good("forward", "ls", "--json"))["targets"]
 
@@ -477,6 +479,16 @@ def forward(cli, client):
     wait_until("no request is under way", lambda both: both[1]["connections"] == 0)
     check(cli.lines("forward", "drop", "eu/west") == ["1 profile will not be sent to eu/west"], "drop")
     check(targets()[1]["pendingProfiles"] == 0 and targets()[1]["droppedProfiles"]["operator"] == 1, "%s", targets())
+    check(server.operate("POST", "/ingester/flush", TIMEOUT_S)[0] == 200, "what is resent is in blocks")
+    for at in (["--until", "2026-01-02"], 0), (["--until", "2026-01-03"], 1):
+        arguments = ["forward", "resend", "central", "--from", "2026-01-01", *at[0], "--dry-run"]
+        said = "about %d profile%s in blocks would be resent to central, before its selector and rules" % (at[1], "" if at[1] == 1 else "s")
+        check(cli.lines(*arguments) == [said], "%s", cli.lines(*arguments))
+        found = json.loads(cli.good(*arguments, "--json"))
+        check((found["name"], found["profiles"], found["lostProfiles"]) == ("central", at[1], 0), "%s", found)
+    check("resend" not in targets()[0], "a dry run has begun a resend")
+    cli.bad(1, "--from TIME is missing", "forward", "resend", "central", "--dry-run")
+    cli.bad(1, "--end allows no other option", "forward", "resend", "central", "--end", "--dry-run")
     cli.bad(1, "no target of forwarding is called west", "forward", "drop", "west")
     cli.bad(2, "", "forward", "drop")
 
