@@ -579,11 +579,11 @@ bool ing_dict_delete(struct ing_dict_table *table, uint32_t service, uint32_t ge
     return !in_use;
 }
 
-/* Evicts the least recently used. A push with chunks on their way to the store holds a reference.
- */
-static void shrink(struct ing_dict_table *table)
+/* Evicts the least recently used, as long as there is more than bytes_max and others were used at
+ * least idle_min times since. A push with chunks on their way to the store holds a reference. */
+static void shrink(struct ing_dict_table *table, uint64_t bytes_max, uint64_t idle_min)
 {
-    while (table->bytes > table->memory_max_bytes) {
+    while (table->bytes > bytes_max) {
         struct ing_dict *oldest = NULL;
 
         /* A walk over all of them for each eviction: rare, and there are some hundreds. */
@@ -591,7 +591,7 @@ static void shrink(struct ing_dict_table *table)
             for (struct ing_dict *dict = table->buckets[b]; dict != NULL; dict = dict->next)
                 if (dict->refs == 0 && (oldest == NULL || dict->used_at < oldest->used_at))
                     oldest = dict;
-        if (oldest == NULL)
+        if (oldest == NULL || table->tick - oldest->used_at < idle_min)
             return;
         evict(table, oldest);
     }
@@ -650,7 +650,7 @@ enum fg_code ing_dict_ref(struct ing_dict_table *table, uint32_t service, uint32
     } else {
         /* After the reference is counted, so that shrink() cannot evict this one. */
         dict->used_at = ++table->tick;
-        shrink(table);
+        shrink(table, table->memory_max_bytes, 0);
     }
     (void)pthread_mutex_unlock(&table->lock);
     if (code == FG_OK)
@@ -677,12 +677,21 @@ bool ing_dict_outgrown(struct ing_dict_table *table, const struct ing_dict *dict
     /* Memory counts as short at three quarters, since a large dictionary grows on while its pushes
      * end. With few dictionaries a share is a quarter of the memory. Small ones are kept: a new
      * generation costs all definitions again. */
-    enum { SHARES_MIN = 4, KEEP_MIN_BYTES = 256 * 1024 };
+    enum { SHARES_MIN = 4, KEEP_MIN_BYTES = 256 * 1024, IDLE_TURNS = 16 };
+    uint64_t enough;
     bool outgrown;
 
     (void)pthread_mutex_lock(&table->lock);
-    outgrown = table->bytes > table->memory_max_bytes / 4 * 3 && dict->bytes > KEEP_MIN_BYTES &&
+    enough = table->memory_max_bytes / 4 * 3;
+    outgrown = table->bytes > enough && dict->bytes > KEEP_MIN_BYTES &&
                dict->bytes > table->memory_max_bytes / FG_MAX(table->count, SHARES_MIN);
+    /* What nobody has used for long goes first: after a cut the memory has two generations of each
+     * service, of which only queries read the old ones. If the new ones ended for their sake,
+     * senders would define all stacks over and over again. */
+    if (outgrown) {
+        shrink(table, enough, (uint64_t)IDLE_TURNS * table->count);
+        outgrown = table->bytes > enough;
+    }
     (void)pthread_mutex_unlock(&table->lock);
     return outgrown;
 }

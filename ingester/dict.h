@@ -99,8 +99,9 @@ bool ing_dict_delete(struct ing_dict_table *table, uint32_t service, uint32_t ge
                      struct fg_store_batch *out) fg_must_check;
 
 /*
- * Returns true if the dictionary is larger than its share while memory is short. Then begin a new
- * generation: the old one can be evicted once its pushes are done, and queries read it again.
+ * Returns true if the dictionary is larger than its share while memory is short, even without those
+ * that were not used for long, which it evicts. Then begin a new generation: the old one can be
+ * evicted once its pushes are done, and queries read it again.
  */
 bool ing_dict_outgrown(struct ing_dict_table *table, const struct ing_dict *dict);
 

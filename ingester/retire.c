@@ -27,6 +27,7 @@ struct ing_retire {
     struct retire_leaver *leavers;
     size_t n_leavers, cap_leavers;
     struct fg_store_batch deletes; /* of series and services that left the catalog */
+    bool has_begun;                /* generations, since the last sweep */
 };
 
 static void add_leaver(struct ing_retire *retire, struct ing_catalog_service *service,
@@ -200,7 +201,11 @@ enum fg_code ing_retire_cut(struct ing_retire *retire, struct fg_err *err)
 {
     struct cut cut = {.retire = retire, .err = err};
 
+    /* A server that catches up has a cut every few seconds. */
+    if (retire->has_begun)
+        return FG_OK;
     ing_catalog_each_service(retire->config.catalog, begin_generation, &cut);
+    retire->has_begun = cut.code == FG_OK;
     return cut.code;
 }
 
@@ -257,6 +262,7 @@ enum fg_code ing_retire_sweep(struct ing_retire *retire, struct fg_err *err)
     struct fg_store_batch batch;
     enum fg_code code = FG_OK;
 
+    retire->has_begun = false;
     fg_store_batch_init(&batch);
     for (size_t i = 0; i < retire->n_leavers; i++)
         sweep_one(retire, &retire->leavers[i], least, &batch);

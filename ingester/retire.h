@@ -2,8 +2,10 @@
  * Retires what the head no longer needs after chunks were evicted: dictionaries, series and
  * services.
  *
- * Dictionaries. A cut begins a new generation in every service that has a dictionary, so only
- * chunks that began before the cut name the old one, and others that have ended since the last cut:
+ * Dictionaries. The first cut after a sweep begins a new generation in every service that has a
+ * dictionary, so only chunks that began before the cut name the old one, and others that have ended
+ * since the last such cut. Further cuts begin none: a generation costs senders all definitions, and
+ * no dictionary is deleted sooner, since each sweep moves it by one state:
  *
  *   WRITTEN ---------------> OLD ---------------------> UNNEEDED ----------> DELETED
  *      a cut: a new generation    all chunks that began      at the next sweep: queries that found
@@ -46,8 +48,9 @@ enum fg_code ing_retire_create(const struct ing_retire_config *config,
 /* Destroys it. Accepts NULL. */
 void ing_retire_destroy(struct ing_retire *retire);
 
-/* Begins a new generation in every service that has a dictionary. Call it after chunks were sealed.
- * FG_E_UNAVAILABLE: some services have none; the next cut is early enough. */
+/* Begins a new generation in every service that has a dictionary, unless a call has done so since
+ * the last sweep. Call it after chunks were sealed. FG_E_UNAVAILABLE: some services have none; the
+ * next cut is early enough. */
 enum fg_code ing_retire_cut(struct ing_retire *retire, struct fg_err *err) fg_must_check;
 
 /* Moves dictionaries to their next state and deletes those that are not needed. Call it minutes

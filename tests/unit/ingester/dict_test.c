@@ -297,6 +297,64 @@ static void dictionaries_not_in_use_are_evicted(void **state)
     fg_store_close(store);
 }
 
+/* Puts a dictionary of so many batches of stacks, of a few hundred kilobytes. */
+static void put_large(struct ing_dict_table *table, struct fg_store *store, uint32_t service,
+                      uint64_t batches)
+{
+    struct ing_dict *dict = take(table, service, 0);
+    struct wire wire;
+
+    for (uint64_t n = 0; n < batches; n++) {
+        wire_start(&wire);
+        for (uint64_t i = 0; i < STACKS_MAX; i++)
+            wire_add(&wire, n * STACKS_MAX + i, true);
+        resolve(dict, &wire);
+        assert_int_equal(wire.n_undefined, 0);
+        fg_symbols_done(&wire.batch.symbols);
+    }
+    write_chunk(dict, store);
+    ing_dict_unref(table, dict);
+}
+
+/* Reads the four dictionaries of the test below, and keeps a reference to the last one. */
+static struct ing_dict *read_four(struct ing_dict_table *table)
+{
+    for (uint32_t service = 0; service < 3; service++)
+        ing_dict_unref(table, take(table, service, 0));
+    return take(table, 3, 0);
+}
+
+/* A dictionary ends only if there is too little memory for those that are in use. */
+static void unused_dictionaries_leave_before_one_is_outgrown(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct ing_dict_table *table = ing_dict_table_create(store, 1 << 30);
+    struct ing_dict *dict;
+    uint64_t bytes;
+
+    (void)state;
+    for (uint32_t service = 0; service < 4; service++)
+        put_large(table, store, service, service < 3 ? 40 : 80); /* the last one is the largest */
+    ing_dict_table_destroy(table);
+    table = ing_dict_table_create(store, 1 << 30);
+    ing_dict_unref(table, read_four(table));
+    bytes = ing_dict_table_bytes(table);
+    ing_dict_table_destroy(table);
+    table = ing_dict_table_create(store, bytes);
+    dict = read_four(table);
+    assert_int_equal(ing_dict_table_bytes(table), bytes);
+    assert_true(ing_dict_outgrown(table, dict)); /* all were used a moment ago */
+    assert_int_equal(ing_dict_table_bytes(table), bytes);
+    for (unsigned i = 0; i < 200; i++)
+        ing_dict_unref(table, take(table, 3, 0));
+    assert_false(ing_dict_outgrown(table, dict));
+    assert_true(ing_dict_table_bytes(table) < bytes);
+    assert_true(ing_dict_table_bytes(table) > bytes / 2); /* not more than needed */
+    ing_dict_unref(table, dict);
+    ing_dict_table_destroy(table);
+    fg_store_close(store);
+}
+
 /* Damaged chunks, and chunks out of their order, are errors. */
 static void damaged_chunks_are_corrupt(void **state)
 {
@@ -586,6 +644,7 @@ int main(void)
         cmocka_unit_test(undefined_stacks_get_no_number),
         cmocka_unit_test(dictionaries_are_listed_and_deleted),
         cmocka_unit_test(dictionaries_not_in_use_are_evicted),
+        cmocka_unit_test(unused_dictionaries_leave_before_one_is_outgrown),
         cmocka_unit_test(damaged_chunks_are_corrupt),
         cmocka_unit_test(store_failure_is_returned),
         cmocka_unit_test(merging_reader_does_not_block_the_writer),

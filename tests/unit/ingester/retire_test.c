@@ -169,6 +169,28 @@ static void dictionaries_are_deleted_after_chunks_that_name_them(void **state)
     assert_int_equal(ing_retire_count(f->retire), 0);
 }
 
+/* Each generation costs senders all definitions, and a server that catches up has many cuts. */
+static void generations_begin_once_between_two_sweeps(void **state)
+{
+    struct fixture *f = *state;
+
+    put_chunk(f, 0);
+    cut(f);
+    put_chunk(f, 1);
+    for (int i = 0; i < 3; i++)
+        cut(f);
+    assert_int_equal(atomic_load(&f->service->generation), f->base + 1);
+    assert_int_equal(ing_retire_count(f->retire), 1);
+    sweep(f);
+    for (int i = 0; i < 3; i++)
+        cut(f);
+    assert_int_equal(atomic_load(&f->service->generation), f->base + 2);
+    for (int i = 0; i < 4; i++)
+        sweep(f);
+    assert_false(is_stored(f, 0) || is_stored(f, 1));
+    assert_int_equal(ing_retire_count(f->retire), 0);
+}
+
 static void dictionaries_in_use_are_kept(void **state)
 {
     struct fixture *f = *state;
@@ -204,6 +226,7 @@ static void generations_that_end_between_cuts_are_deleted(void **state)
     cut(f);
     assert_int_equal(atomic_load(&f->service->generation), f->base + 5); /* has nothing stored */
     assert_int_equal(ing_retire_count(f->retire), 3);
+    sweep(f);
     put_chunk(f, 5);
     ing_catalog_end_generation(f->service, f->base + 5);
     put_chunk(f, 6);
@@ -385,6 +408,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(dictionaries_are_deleted_after_chunks_that_name_them),
+        TEST(generations_begin_once_between_two_sweeps),
         TEST(dictionaries_in_use_are_kept),
         TEST(generations_that_end_between_cuts_are_deleted),
         TEST(restart_finds_dictionaries_and_begins_a_generation),
