@@ -693,6 +693,11 @@ static void count_cuts(struct distributor *distributor, const struct dist_ingest
         fg_metric_add(distributor->metrics, DIST_TYPES_DROPPED, counts->decode.types_dropped);
 }
 
+static enum fg_lane lane_of(const struct dist_upload *upload)
+{
+    return upload->forwards ? FG_LANE_BULK : FG_LANE_INGEST;
+}
+
 static enum fg_code decode_upload(struct fg_job *job, struct fg_err *err)
 {
     struct dist_upload *upload = fg_container(job, struct dist_upload, job);
@@ -710,7 +715,7 @@ static enum fg_code decode_upload(struct fg_job *job, struct fg_err *err)
     dist_workspace_give(&distributor->workspaces, upload->space);
     took_ns = fg_mono_ns(distributor->clock) - start;
     /* By time, since what is refused costs as well: a file that does not end before the limit. */
-    fg_work_charge(distributor->work, FG_LANE_INGEST, job,
+    fg_work_charge(distributor->work, lane_of(upload), job,
                    (uint64_t)FG_MAX(took_ns, INT64_C(0)) / LANE_COST_NS);
     if (upload->attempt == 1) {
         count_cuts(distributor, &upload->counts);
@@ -758,24 +763,21 @@ static enum fg_code run_again(struct fg_job *job, struct fg_err *err)
 
 /*
  * With several tenants each is a flow of the lane, so that none waits behind all uploads of
- * another. What servers forward is one more flow for each tenant, with half of the workers and a
- * short queue: a server that catches up waits for itself, and live agents find workers.
+ * another. What servers forward is in a lane of its own, whose threads have a low priority, with a
+ * short queue for each tenant: a server that catches up waits for itself, and live agents find
+ * workers and processors.
  */
 static bool queue(struct dist_upload *upload)
 {
     const struct distributor *distributor = upload->distributor;
+    enum fg_lane lane = lane_of(upload);
     struct fg_flow flow = {.id = fg_hash64_table(upload->asked_tenant)};
 
-    if (upload->forwards) {
-        flow = (struct fg_flow){
-            .id = ~flow.id,
-            .queued_max = FORWARDS_QUEUED_MAX,
-            .running_max = FG_MAX(fg_work_threads(distributor->work, FG_LANE_INGEST) / 2, 1),
-        };
-    } else if (!fg_tenants_are_several(distributor->tenants))
-        return fg_work_submit(distributor->work, FG_LANE_INGEST, &upload->job);
-    return fg_work_submit_flow(distributor->work, FG_LANE_INGEST, &flow, &upload->job) ==
-           FG_SUBMIT_QUEUED;
+    if (upload->forwards)
+        flow.queued_max = FORWARDS_QUEUED_MAX;
+    else if (!fg_tenants_are_several(distributor->tenants))
+        return fg_work_submit(distributor->work, lane, &upload->job);
+    return fg_work_submit_flow(distributor->work, lane, &flow, &upload->job) == FG_SUBMIT_QUEUED;
 }
 
 static void submit(struct dist_upload *upload,

@@ -635,14 +635,17 @@ static void start_look(struct ingester_push *push)
 
 static void submit(struct ingester_push *push)
 {
-    /* Tenant and service choose the worker, so a dictionary has one writer and the pushes of a
-     * service stay in order. */
+    /* Tenant and service choose the worker, so a dictionary has one writer, and the agents' pushes
+     * of a service stay in order, and so do the forwarded ones. */
     uint64_t pin =
         fg_hash64(fg_cstr(push->head->service)) ^ fg_mix64(fg_hash64(fg_cstr(push->head->tenant)));
 
     push->job.run = decode_push;
     push->job.done = done;
-    if (fg_work_submit_pinned(push->context->work, FG_LANE_INGEST, pin, &push->job))
+    /* What another server forwards comes in bulk, and nobody waits for it: it lets agents' pushes
+     * go first. */
+    if ((push->head->via.len > 0 ? fg_work_submit_yielding : fg_work_submit_pinned)(
+            push->context->work, FG_LANE_INGEST, pin, &push->job))
         return;
     (void)fg_fail(&push->item.err, FG_E_LIMIT, "ingester is busy");
     finish(push);

@@ -96,10 +96,13 @@ static const struct fg_conf_field program_fields[] = {
     M(FRACTION, PROGRAM_LAG, "flamegrid_loop_lag_seconds", "Longest delay of a message to an event loop since the last scrape") \
     M(GAUGE, PROGRAM_INGEST_QUEUED, "flamegrid_worker_queue_jobs{lane=\"ingest\"}", "Jobs that wait for a worker") \
     M(GAUGE, PROGRAM_QUERY_QUEUED, "flamegrid_worker_queue_jobs{lane=\"query\"}", "Jobs that wait for a worker") \
+    M(GAUGE, PROGRAM_BULK_QUEUED, "flamegrid_worker_queue_jobs{lane=\"bulk\"}", "Jobs that wait for a worker") \
     M(FRACTION, PROGRAM_INGEST_AGE, "flamegrid_worker_queue_age_seconds{lane=\"ingest\"}", "Age of the oldest waiting job") \
     M(FRACTION, PROGRAM_QUERY_AGE, "flamegrid_worker_queue_age_seconds{lane=\"query\"}", "Age of the oldest waiting job") \
+    M(FRACTION, PROGRAM_BULK_AGE, "flamegrid_worker_queue_age_seconds{lane=\"bulk\"}", "Age of the oldest waiting job") \
     M(COUNTER, PROGRAM_INGEST_REFUSED, "flamegrid_worker_refused_jobs_total{lane=\"ingest\"}", "Jobs refused because the queue was full") \
-    M(COUNTER, PROGRAM_QUERY_REFUSED, "flamegrid_worker_refused_jobs_total{lane=\"query\"}", "Jobs refused because the queue was full")
+    M(COUNTER, PROGRAM_QUERY_REFUSED, "flamegrid_worker_refused_jobs_total{lane=\"query\"}", "Jobs refused because the queue was full") \
+    M(COUNTER, PROGRAM_BULK_REFUSED, "flamegrid_worker_refused_jobs_total{lane=\"bulk\"}", "Jobs refused because the queue was full")
 /* clang-format on */
 FG_METRICS_ENUM(program_metric, PROGRAM_METRICS)
 FG_METRICS_TABLE(program_metrics, PROGRAM_METRICS)
@@ -286,13 +289,14 @@ static void on_scrape(void *arg)
 {
     struct fg_program *program = arg;
     struct fg_metrics *metrics = program->metrics;
-    struct fg_lane_state ingest, query;
+    struct fg_lane_state ingest, query, bulk;
     int64_t lag_ns = 0;
 
     for (size_t i = 0; i < program->n_loops; i++)
         lag_ns = FG_MAX(lag_ns, fg_loop_take_lag_ns(program->loops[i]));
     fg_work_state(program->work, FG_LANE_INGEST, &ingest);
     fg_work_state(program->work, FG_LANE_QUERY, &query);
+    fg_work_state(program->work, FG_LANE_BULK, &bulk);
     fg_metric_set(metrics, PROGRAM_BODIES, (int64_t)fg_budget_used(&program->budget));
     fg_metric_set(metrics, PROGRAM_UPLOADS, (int64_t)fg_budget_used(&program->uploads));
     fg_metric_set(metrics, PROGRAM_HEADS, (int64_t)fg_budget_used(&program->heads));
@@ -300,10 +304,13 @@ static void on_scrape(void *arg)
     fg_metric_set_fraction(metrics, PROGRAM_LAG, lag_ns);
     fg_metric_set(metrics, PROGRAM_INGEST_QUEUED, ingest.queued);
     fg_metric_set(metrics, PROGRAM_QUERY_QUEUED, query.queued);
+    fg_metric_set(metrics, PROGRAM_BULK_QUEUED, bulk.queued);
     fg_metric_set_fraction(metrics, PROGRAM_INGEST_AGE, ingest.oldest_age_ns);
     fg_metric_set_fraction(metrics, PROGRAM_QUERY_AGE, query.oldest_age_ns);
+    fg_metric_set_fraction(metrics, PROGRAM_BULK_AGE, bulk.oldest_age_ns);
     fg_metric_set_total(metrics, PROGRAM_INGEST_REFUSED, ingest.refused);
     fg_metric_set_total(metrics, PROGRAM_QUERY_REFUSED, query.refused);
+    fg_metric_set_total(metrics, PROGRAM_BULK_REFUSED, bulk.refused);
 }
 
 /* Any of its settings asks for TLS, so that none is passed over in silence. */
@@ -416,6 +423,9 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
                            .queue_max = (unsigned)settings->query_queue_max,
                            .guests = workers},
         [FG_LANE_BACKGROUND] = {.threads = 1, .queue_max = BACKGROUND_QUEUE_MAX},
+        [FG_LANE_BULK] = {.threads = FG_MAX(workers / 2, 1),
+                          .queue_max = (unsigned)settings->ingest_queue_max,
+                          .whole = true},
     };
 
     program->registry = fg_registry_create();

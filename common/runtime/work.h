@@ -24,7 +24,14 @@
 
 struct fg_work;
 
-enum fg_lane { FG_LANE_INGEST, FG_LANE_QUERY, FG_LANE_BACKGROUND, FG_LANES };
+enum fg_lane {
+    FG_LANE_INGEST,
+    FG_LANE_QUERY,
+    FG_LANE_BACKGROUND,
+    FG_LANE_BULK, /* nobody waits for single jobs: its threads have a lower priority than all others
+                   */
+    FG_LANES
+};
 
 struct fg_lane_config {
     unsigned threads;   /* workers of this lane; 0: the lane refuses everything */
@@ -69,6 +76,11 @@ void fg_work_charge(struct fg_work *work, enum fg_lane lane, struct fg_job *job,
 /* Submits a job to worker pin % threads of the lane. That worker runs such jobs in order. */
 bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin,
                            struct fg_job *job) fg_must_check;
+
+/* Does the same with a job that lets the worker's other pinned jobs go first, for up to a second.
+ * The order among jobs that yield is kept. */
+bool fg_work_submit_yielding(struct fg_work *work, enum fg_lane lane, uint64_t pin,
+                             struct fg_job *job);
 
 /*
  * Submits a job that only helps a running one, `owner` (task_group.h), and ends before it. Returns

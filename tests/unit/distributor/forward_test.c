@@ -161,7 +161,9 @@ static const struct fg_peer_ops peer_ops = {peer_send, peer_release, NULL};
 static int setup_with(void **state, void (*change)(struct fg_limit_settings *limits))
 {
     const struct fg_lane_config lanes[FG_LANES] = {
-        [FG_LANE_INGEST] = {.threads = 1, .queue_max = 64}};
+        [FG_LANE_INGEST] = {.threads = 1, .queue_max = 64},
+        [FG_LANE_BULK] = {.threads = 1, .queue_max = 64},
+    };
     struct fixture *f = fg_new(struct fixture);
     struct fg_conf_section section = {"distributor", dist_fields, dist_n_fields, &f->settings};
     struct fg_err err;

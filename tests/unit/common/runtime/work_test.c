@@ -5,6 +5,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -17,6 +19,7 @@ struct task {
     sem_t *gate;          /* run() waits for it; NULL: does not */
     pthread_t ran_on;
     unsigned order; /* among all that ran */
+    int nice;       /* of the thread that ran it, if read_nice() did */
     bool fails, at_home;
     _Atomic unsigned done_calls;
 };
@@ -207,6 +210,89 @@ static void pinned_jobs_keep_thread_and_order(void **state)
     assert_true(pthread_equal(last[0]->ran_on, last[3]->ran_on));
     assert_true(pthread_equal(last[1]->ran_on, last[4]->ran_on));
     assert_false(pthread_equal(last[0]->ran_on, last[1]->ran_on));
+}
+
+/* Submits jobs to a stuck worker: two that yield, one that does not, one more that yields. */
+static void submit_around(struct fg_work *work)
+{
+    for (size_t i = 1; i < 5; i++)
+        assert_true((i == 3 ? fg_work_submit_pinned : fg_work_submit_yielding)(work, FG_LANE_INGEST,
+                                                                               0, &tasks[i].job));
+}
+
+/* Yielding jobs let others of their worker go first, and keep their own order. */
+static void yielding_jobs_go_last(void **state)
+{
+    static const unsigned order[] = {0, 2, 3, 1, 4};
+    struct fg_work *work = make(1, 100);
+    sem_t gate;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    tasks[0].gate = &gate;
+    assert_true(fg_work_submit_yielding(work, FG_LANE_INGEST, 0, &tasks[0].job));
+    wait_running(work, 1);
+    submit_around(work);
+    assert_int_equal(state_of(work).queued, 4);
+    assert_int_equal(sem_post(&gate), 0);
+    fg_work_destroy(work);
+    for (size_t i = 0; i < FG_COUNT(order); i++)
+        assert_int_equal(tasks[i].order, order[i]);
+    assert_int_equal(sem_destroy(&gate), 0);
+}
+
+/* A worker that always has other jobs does not keep yielding ones for ever. */
+static void yielding_jobs_yield_for_a_second(void **state)
+{
+    struct fg_work *work = make(1, 100);
+    const struct timespec second = {.tv_sec = 1};
+    sem_t gate;
+
+    (void)state;
+    assert_int_equal(sem_init(&gate, 0, 0), 0);
+    tasks[0].gate = &gate;
+    assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, 0, &tasks[0].job));
+    wait_running(work, 1);
+    submit_around(work);
+    assert_int_equal(nanosleep(&second, NULL), 0);
+    assert_true(state_of(work).oldest_age_ns >= FG_SECOND_NS);
+    assert_int_equal(sem_post(&gate), 0);
+    fg_work_destroy(work);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(tasks[i].order, i);
+    assert_int_equal(sem_destroy(&gate), 0);
+}
+
+static enum fg_code read_nice(struct fg_job *job, struct fg_err *err)
+{
+    struct task *task = fg_container(job, struct task, job);
+
+    (void)err;
+    task->nice = getpriority(PRIO_PROCESS, 0);
+    return FG_OK;
+}
+
+/* Only the threads of that lane, not the process. */
+static void bulk_jobs_have_a_low_priority(void **state)
+{
+    const struct fg_lane_config lanes[FG_LANES] = {
+        [FG_LANE_INGEST] = {.threads = 1, .queue_max = 1},
+        [FG_LANE_BULK] = {.threads = 1, .queue_max = 1},
+    };
+    int ours = getpriority(PRIO_PROCESS, 0);
+    struct fg_work *work = NULL;
+    struct fg_err err;
+
+    (void)state;
+    assert_int_equal(fg_work_create("tst", lanes, &work, &err), FG_OK);
+    for (size_t i = 0; i < 2; i++)
+        tasks[i].job.run = read_nice;
+    assert_true(fg_work_submit(work, FG_LANE_INGEST, &tasks[0].job));
+    assert_true(fg_work_submit(work, FG_LANE_BULK, &tasks[1].job));
+    fg_work_destroy(work);
+    assert_int_equal(tasks[0].nice, ours);
+    assert_int_equal(tasks[1].nice, FG_MIN(ours + 10, 19));
+    assert_int_equal(getpriority(PRIO_PROCESS, 0), ours);
 }
 
 /* A stuck worker keeps its pinned jobs waiting, and nothing else. */
@@ -622,6 +708,9 @@ int main(void)
         cmocka_unit_test_setup(a_lane_accepts_jobs_again_after_it_was_full, reset),
         cmocka_unit_test_setup(a_lane_without_threads_refuses_jobs, reset),
         cmocka_unit_test_setup(pinned_jobs_keep_thread_and_order, reset),
+        cmocka_unit_test_setup(yielding_jobs_go_last, reset),
+        cmocka_unit_test_setup(yielding_jobs_yield_for_a_second, reset),
+        cmocka_unit_test_setup(bulk_jobs_have_a_low_priority, reset),
         cmocka_unit_test_setup(shared_jobs_run_on_any_worker, reset),
         cmocka_unit_test_setup(helpers_run_on_idle_workers_only, reset),
         cmocka_unit_test_setup(neither_queue_starves, reset),
