@@ -32,7 +32,7 @@ SHELLS = ("sh", "console")
 ELSEWHERE = (
     ("agents", r"mvn |dotnet |(export )?(PYROSCOPE|CORECLR)_"),
     ("cli", r"bash deploy/run --(build-only|demo)\b|flamegrid import .*--resume"),
-    ("cluster", r"flamegrid-(ingester|distributor|querier|compactor) |curl .*(prepare-shutdown|5071/ring)|FG_ADMIN_LISTEN="),
+    ("cluster", r"flamegrid canary .*:14040|flamegrid-(ingester|distributor|querier|compactor) |curl .*(prepare-shutdown|5071/ring)|FG_ADMIN_LISTEN="),
     ("kubernetes", r"kubectl |helm "),
     ("packages", r"apt install |systemctl |deploy/debian/run|deploy/image/run|skopeo |cmake --install |DESTDIR="),
     ("ingest", r"flamegrid query '?flamegrid(-ingester)?\b"),
@@ -45,7 +45,7 @@ ELSEWHERE = (
     # These are the build and the tests themselves.
     ("all", r"(bash )?tests/|cmake |ctest |deploy/install |deploy/deps$"),
     # No test runs these: they look at or change the machine, or start a cluster for a person to try.
-    ("none", r"deploy/cluster/member |bash deploy/run --cluster|dpkg --add-architecture|apt-get install crossbuild|chown root:flamegrid |"
+    ("none", r"deploy/cluster/member |bash deploy/run --cluster|sleep 180|dpkg --add-architecture|apt-get install crossbuild|chown root:flamegrid |"
              r"timedatectl|chronyc |iostat |top |df |du |openssl s_client "),
 )
 # Pages whose examples another suite runs, which also compares the answers.
