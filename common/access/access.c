@@ -668,14 +668,14 @@ struct fg_audit_event fg_access_audit_event(const struct fg_http_request *req,
 /* Writes those of the tenants that exist, as "a|b": a stranger can think of any number of others.
  * The texts of what is counted are cut anyway. */
 static struct fg_slice known_tenants(const struct fg_access_registry *registry,
-                                     struct fg_slice header, char *out, size_t size)
+                                     struct fg_slice names, char *out, size_t size)
 {
     struct fg_tenant_ids ids;
     struct fg_err ignored;
     size_t len = 0;
 
     out[0] = '\0';
-    if (registry == NULL || fg_tenant_ids_parse(header, &ids, &ignored) != FG_OK)
+    if (registry == NULL || fg_tenant_ids_parse(names, &ids, &ignored) != FG_OK)
         return fg_cstr(out);
     for (size_t i = 0; i < ids.n; i++)
         if (fg_access_find_tenant(registry, ids.ids[i]) != NULL && len + ids.ids[i].len + 2 < size)
@@ -685,8 +685,8 @@ static struct fg_slice known_tenants(const struct fg_access_registry *registry,
 }
 
 /* Records that a caller asked for a tenant that it has no access to. */
-static enum fg_code record_denied(const struct fg_http_request *req, enum fg_code code,
-                                  const struct fg_err *err)
+static enum fg_code record_denied(const struct fg_http_request *req, struct fg_tenant_names names,
+                                  enum fg_code code, const struct fg_err *err)
 {
     const struct attached *attached = fg_http_grant(req);
     struct fg_access_who who;
@@ -696,30 +696,44 @@ static enum fg_code record_denied(const struct fg_http_request *req, enum fg_cod
     if (code != FG_E_DENIED || attached == NULL)
         return code;
     event = fg_access_audit_event(req, FG_AUDIT_REFUSED, &who);
-    event.tenant = known_tenants(attached->registry, fg_http_header(req, FG_TENANT_HEADER), tenants,
-                                 sizeof tenants);
+    event.tenant =
+        known_tenants(attached->registry, names.header.len > 0 ? names.header : names.param,
+                      tenants, sizeof tenants);
     event.detail = fg_cstr(err->msg);
     event.status = fg_code_http(code);
     fg_audit_count(attached->access->config.audit, &event);
     return code;
 }
 
-enum fg_code fg_access_tenants(const struct fg_http_request *req, bool several,
-                               struct fg_tenant_ids *ret_ids, struct fg_err *err)
+static enum fg_code read_names(struct fg_http_request *req, struct fg_tenant_names *ret_names,
+                               struct fg_err *err)
 {
-    return record_denied(req,
-                         fg_grant_tenants(fg_access_grant(req), several,
-                                          fg_http_header(req, FG_TENANT_HEADER), ret_ids, err),
-                         err);
+    *ret_names = (struct fg_tenant_names){.header = fg_http_header(req, FG_TENANT_HEADER)};
+    return fg_http_params(req, "tenant", &ret_names->param, 1) <= 1
+               ? FG_OK
+               : fg_fail(err, FG_E_DENIED, "the request has several parameters tenant");
 }
 
-enum fg_code fg_access_tenant(const struct fg_http_request *req, bool several,
-                              struct fg_slice *ret_id, struct fg_err *err)
+enum fg_code fg_access_tenants(struct fg_http_request *req, bool several,
+                               struct fg_tenant_ids *ret_ids, struct fg_err *err)
 {
-    return record_denied(req,
-                         fg_grant_tenant(fg_access_grant(req), several,
-                                         fg_http_header(req, FG_TENANT_HEADER), ret_id, err),
-                         err);
+    struct fg_tenant_names names;
+    enum fg_code code = read_names(req, &names, err);
+
+    if (code == FG_OK)
+        code = fg_grant_tenants(fg_access_grant(req), several, names, ret_ids, err);
+    return record_denied(req, names, code, err);
+}
+
+enum fg_code fg_access_tenant(struct fg_http_request *req, bool several, struct fg_slice *ret_id,
+                              struct fg_err *err)
+{
+    struct fg_tenant_names names;
+    enum fg_code code = read_names(req, &names, err);
+
+    if (code == FG_OK)
+        code = fg_grant_tenant(fg_access_grant(req), several, names, ret_id, err);
+    return record_denied(req, names, code, err);
 }
 
 bool fg_access_has_issuer(const struct fg_access *access, struct fg_slice issuer)

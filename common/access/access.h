@@ -84,11 +84,13 @@ struct fg_access_who {
 struct fg_audit_event fg_access_audit_event(const struct fg_http_request *req,
                                             enum fg_audit_kind kind, struct fg_access_who *who);
 
-/* Return the tenants, or the tenant, of a request, as of fg_grant_tenants(). Any thread. */
-enum fg_code fg_access_tenants(const struct fg_http_request *req, bool several,
+/* Return the tenants, or the tenant, of a request, as of fg_grant_tenants(). FG_E_DENIED, too: it
+ * has several parameters `tenant`. The thread that the request is with, since they decode the
+ * parameter into its arena. */
+enum fg_code fg_access_tenants(struct fg_http_request *req, bool several,
                                struct fg_tenant_ids *ret_ids, struct fg_err *err) fg_must_check;
-enum fg_code fg_access_tenant(const struct fg_http_request *req, bool several,
-                              struct fg_slice *ret_id, struct fg_err *err) fg_must_check;
+enum fg_code fg_access_tenant(struct fg_http_request *req, bool several, struct fg_slice *ret_id,
+                              struct fg_err *err) fg_must_check;
 
 /* Returns the registry that is known, with a reference of its own; NULL: none was read yet. It is
  * empty if there is none in the bucket. Any thread. */

@@ -120,7 +120,7 @@ def fill(caller, text):
     return {"files": [file["id"][:ID_CHARS]], "rules": [rule["rule"]["id"]], "profiles": [each["id"] for each in listed["profiles"]]}
 
 
-def both(first, second):
+def joined(first, second):
     return {key: first[key] + second[key] for key in first}
 
 
@@ -144,7 +144,7 @@ def case_no_route_shows_another_tenant():
         server.begin()
         a, b = (server.caller(ALL, [each]) for each in "ab")
         of_a, of_b = fill(a, "a"), fill(b, "b")
-        asked = everything(both(of_a, of_b))
+        asked = everything(joined(of_a, of_b))
         every_reading_route_is_asked(asked)
         own = shown(a, asked, "a")
         check(len(own) >= 20, "one's own data is in too few answers: %s", sorted(own))
@@ -176,6 +176,104 @@ def case_no_write_reaches_another_tenant():
         check(before == after, "%s %s", before, after)
         check(a.send("GET", "/api/adhoc/" + of_a["files"][0])[0] == 200, "the file is gone")
         check(not shown(a, everything(of_a), "b"), "something of the other is there")
+
+
+def with_tenant(target, tenant):
+    return "%s%stenant=%s" % (target, "&" if "?" in target else "?", tenant)
+
+
+def ways_to_write(text):
+    """Requests that store or change something, by the routes of routes.py."""
+    now_ms = int(time.time()) * 1000
+    folded = ("main_%s 3\n" % mark(text)).encode()
+    return [("/ingest?name=%s.cpu&from=now-20s&until=now-10s" % mark(text), folded),
+            ("/pyroscope/ingest?name=%s.cpu&from=now-20s&until=now-10s" % mark(text), folded),
+            ("/push.v1.PusherService/Push", {"series": []}),
+            ("/v1development/profiles", otlp(text)),
+            ("/api/adhoc?name=%s.folded" % mark(text), folded),
+            ("/settings.v1.SettingsService/Set", {"setting": {"name": "n" + mark(text), "value": "v", "modifiedAt": str(now_ms)}})]
+
+
+def case_a_tenant_that_a_request_names_is_used_or_refused():
+    """Wherever it is named: in the header, which is the metadata of gRPC, in the query string, as user of Basic."""
+    with servers.Governed() as server:
+        server.begin()
+        a, b, both = (server.caller(ALL, tenants) for tenants in ("a", "b", "ab"))
+        of_a, of_b = fill(a, "a"), fill(b, "b")
+        asked = everything(joined(of_a, of_b))
+        for path, requests in asked.items():
+            for method, target, body in requests:
+                # One that does not exist is refused in the same words, so nobody learns which do.
+                for other in ("a", "nobody", "a%7Cb"):
+                    status, said = b.send(method, with_tenant(target, other), body)
+                    check(status == 403 and "no access to tenant" in said, "%s of %s: %d %s", path, other, status, said)
+                for headers, tenant in (({"X-Scope-OrgID": "b"}, "a"), ({"X-Scope-OrgID": "a"}, "b"), ({"X-Scope-OrgID": "a|b"}, "a")):
+                    status, said = both.send(method, with_tenant(target, tenant), body, headers)
+                    check(status == 403 and "the parameter tenant is" in said, "%s with %s: %d %s", path, headers, status, said)
+                check(b.send(method, with_tenant(target, "a") + "&tenant=b", body)[0] == 403, "%s with two", path)
+                check(b.send(method, with_tenant(target, "b"), body)[0] == b.send(method, target, body)[0], "%s with its own", path)
+        by_name = {path: [(method, with_tenant(target, "a"), body) for method, target, body in requests]
+                   for path, requests in asked.items()}
+        check(shown(both, by_name, "a") == shown(a, asked, "a") and not shown(both, by_name, "b"), "a caller of both who names one")
+        for target, body in ways_to_write("a"):
+            for headers in ({}, {"X-Scope-OrgID": "b"}):
+                status, said = b.send("POST", with_tenant(target, "a"), body, headers)
+                check(status == 403, "%s with %s: %d %s", target, headers, status, said)
+            status, said = b.send("POST", target, body, {"X-Scope-OrgID": "a"})
+            check(status == 403, "%s: %d %s", target, status, said)
+        check(not shown(b, asked, "a"), "something was stored at the sender's own tenant")
+
+
+def case_a_user_name_of_basic_chooses_among_the_tenants_of_the_token():
+    with servers.Governed() as server:
+        server.begin()
+        nobody = servers.Caller(server.port, None)
+        token, of_both = server.token(ALL, ["b"]), server.token(ALL, "ab")
+        names = ("", "token", "b", "123456", "agent@example.com", "a", "nobody")
+        # No name leads out of a token of one tenant, or says whether another tenant exists.
+        for i, user in enumerate(names):
+            status, said = send(nobody, "b", ",n=n%d" % i, servers.basic(user, token))
+            check(status == 200, "%s: %d %s", user, status, said)
+        found = nobody.must(*plain("/api/labels/n"), servers.basic("a", token))["values"]
+        check(len(found) == len(names), "%s", found)
+        check(mark("b") not in nobody.send(*plain("/api/labels/owner"), servers.basic("a", of_both))[1], "it is in the other")
+        check(mark("b") in nobody.send(*plain("/api/labels/owner"), servers.basic("b", of_both))[1], "it is not in its own")
+        status, said = nobody.send(*plain("/api/labels/owner"), servers.basic("nobody", of_both))
+        check(status == 401 and "user name" in said, "%d %s", status, said)
+
+
+def case_governors_name_only_what_they_govern():
+    with servers.Governed() as server:
+        server.begin()
+        governor = server.caller(["tenant-admin"], ["b"])
+        for target in ("/api/tokens?tenant=", "/api/audit?tenant="):
+            for other in ("a", "nobody", "*", "a%7Cb"):
+                status, said = governor.send("GET", target + other)
+                check(status == 403 and "no access to tenant" in said, "%s%s: %d %s", target, other, status, said)
+            check(governor.send("GET", target + "b")[0] == 200, "%s: its own", target)
+            check(governor.send("GET", target + "b&tenant=a")[0] == 400, "%s: two", target)
+            check(server.govern.send("GET", target + "nobody")[0] == 200, "%s: an admin", target)
+
+
+def case_a_client_behind_a_gateway_does_not_choose_by_a_parameter():
+    with flamegrid.Server("--multitenancy_enabled", "true", "--access.mode", "header", "--access.trusted_cidrs", "127.0.0.0/8") as server:
+        server.start().wait_ready()
+        caller = servers.Caller(server.port, None)
+        check(caller.send(*plain("/api/labels", tenant="a"))[0] == 401, "without the header")
+        check(caller.send(*plain("/api/labels", tenant="a"), {"X-Scope-OrgID": "b"})[0] == 403, "another than the header")
+        check(caller.send(*plain("/api/labels", tenant="b"), {"X-Scope-OrgID": "b"})[0] == 200, "the same")
+
+
+def case_a_server_with_one_tenant_has_no_other():
+    with flamegrid.Server() as server:
+        server.start().wait_ready()
+        caller = servers.Caller(server.port, None)
+        check(caller.send(*plain("/api/labels"), {"X-Scope-OrgID": "a"})[0] == 200, "Pyroscope ignores the header, too")
+        status, said = caller.send(*plain("/api/labels", tenant="a"))
+        check(status == 403 and "the parameter tenant is" in said and "anonymous" in said, "%d %s", status, said)
+        check(caller.send(*plain("/api/labels", tenant="anonymous"))[0] == 200, "by its name")
+        status, said = server.operate("POST", "/compactor/delete?selector=%7B%7D&tenant=a")
+        check(status == 403, "a deletion: %d %s", status, said)
 
 
 def case_matchers_of_a_token_hide_the_rest_of_the_tenant():

@@ -85,9 +85,11 @@ static void measure(const struct bench *bench, const char *name, char (*headers)
 
         fg_assert((fg_access_decide(&facts, bench->registry, &grant, id, &err) == FG_OK) == valid);
         if (valid)
-            fg_assert(fg_grant_tenant(&grant, true,
-                                      tenant ? fg_cstr(bench->tenants[i]) : fg_bytes(NULL, 0),
-                                      &found, &err) == FG_OK);
+            fg_assert(fg_grant_tenant(
+                          &grant, true,
+                          (struct fg_tenant_names){.header = tenant ? fg_cstr(bench->tenants[i])
+                                                                    : fg_bytes(NULL, 0)},
+                          &found, &err) == FG_OK);
     }
     printf("| %s | %.0f |\n", name, (cpu_ns() - begin_ns) / ROUNDS);
 }

@@ -1,7 +1,7 @@
 /*
- * The headers of a request, by their line ends: Authorization, then X-Scope-OrgID. The first byte
- * chooses scopes and tenancy. Whoever is let in has sent the token, and gets no tenants but its
- * own.
+ * What a request says, by line ends: Authorization, X-Scope-OrgID, the parameter `tenant`. The
+ * first byte chooses scopes and tenancy. Whoever is let in has sent the token, and gets no tenants
+ * but its own.
  */
 #include "common/access/guard/decide.h"
 #include "common/base/str.h"
@@ -45,13 +45,16 @@ static bool has_token(struct fg_slice header, const char *token)
            fg_slice_search(fg_bytes(decoded, len), token) != SIZE_MAX;
 }
 
-static void check_tenants(const struct fg_grant *grant, bool several, struct fg_slice header)
+static void check_tenants(const struct fg_grant *grant, bool several, struct fg_slice text)
 {
+    size_t end = FG_MIN(fg_slice_find(text, '\n'), text.len);
+    const struct fg_tenant_names names = {fg_slice_sub(text, 0, end),
+                                          fg_slice_sub(text, end + 1, SIZE_MAX)};
     const char *own = grant->token->n_tenants == 1 ? "a" : "ab";
     struct fg_tenant_ids ids;
     struct fg_err err;
 
-    if (fg_grant_tenants(grant, several, header, &ids, &err) != FG_OK)
+    if (fg_grant_tenants(grant, several, names, &ids, &err) != FG_OK)
         return;
     fg_assert(several && ids.n >= 1 && ids.n <= strlen(own));
     for (size_t i = 0; i < ids.n; i++)

@@ -43,6 +43,26 @@ enum fg_code fg_admin_need_admin(const struct fg_admin_call *call, const char *w
 
 /* ---- requests and answers ---- */
 
+/* What it may not see is missing in lists. But who names a tenant is told, whether it exists or
+ * not, as wherever requests name tenants. */
+enum fg_code fg_admin_read_tenant(struct fg_admin_call *call, struct fg_slice *ret_tenant,
+                                  struct fg_err *err)
+{
+    struct fg_slice tenant = FG_LIT("");
+    char id[FG_TENANT_MAX_BYTES + 1];
+
+    if (fg_http_params(call->req, "tenant", &tenant, 1) > 1)
+        return fg_fail(err, FG_E_INVALID, "the request has several parameters tenant");
+    if (tenant.len > FG_TENANT_MAX_BYTES)
+        return fg_fail(err, FG_E_INVALID, "parameter tenant: max %d characters",
+                       FG_TENANT_MAX_BYTES);
+    (void)snprintf(id, sizeof id, "%.*s", FG_S(tenant));
+    if (tenant.len > 0 && !fg_admin_governs(call, id))
+        return fg_fail(err, FG_E_DENIED, "%s has no access to tenant \"%s\"", call->who, id);
+    *ret_tenant = tenant;
+    return FG_OK;
+}
+
 void fg_admin_put_scopes(struct fg_json_writer *json, unsigned scopes)
 {
     struct fg_buf names;

@@ -58,6 +58,11 @@ enum fg_code fg_admin_need_admin(const struct fg_admin_call *call, const char *w
 
 /* ---- requests and answers ---- */
 
+/* Reads the parameter `tenant`, which asks for what is about one; empty: any. FG_E_DENIED: the
+ * caller does not govern it. FG_E_INVALID: the request has several. */
+enum fg_code fg_admin_read_tenant(struct fg_admin_call *call, struct fg_slice *ret_tenant,
+                                  struct fg_err *err) fg_must_check;
+
 /* Reads the body as a message, from JSON. It is in the arena. FG_E_INVALID says where it is wrong.
  */
 enum fg_code fg_admin_read_body(struct fg_admin_call *call, const ProtobufCMessageDescriptor *type,

@@ -52,7 +52,8 @@ static enum fg_code read_audit_params(struct fg_admin_call *call, struct fg_audi
     struct fg_slice limit = fg_http_param(call->req, "limit");
     uint64_t n = AUDIT_RECORDS;
 
-    if (read_time(call, "from", call->now_ms - FG_ADMIN_DAY_NS / FG_MS_NS, &wanted->from_ms, err) !=
+    if (fg_admin_read_tenant(call, &wanted->tenant, err) != FG_OK ||
+        read_time(call, "from", call->now_ms - FG_ADMIN_DAY_NS / FG_MS_NS, &wanted->from_ms, err) !=
             FG_OK ||
         read_time(call, "to", call->now_ms, &wanted->to_ms, err) != FG_OK)
         return err->code;
@@ -61,7 +62,6 @@ static enum fg_code read_audit_params(struct fg_admin_call *call, struct fg_audi
                        FG_AUDIT_SEARCH_MAX_RECORDS);
     wanted->limit = n;
     wanted->who = fg_http_param(call->req, "who");
-    wanted->tenant = fg_http_param(call->req, "tenant");
     wanted->kind = fg_http_param(call->req, "kind");
     wanted->may_see = may_see;
     wanted->arg = call;

@@ -174,12 +174,14 @@ enum fg_code fg_admin_create_token(struct fg_admin_call *call, struct fg_err *er
 enum fg_code fg_admin_list_tokens(struct fg_admin_call *call, struct fg_err *err)
 {
     struct fg_json_writer json = fg_json_writer(&call->body);
-    struct fg_slice tenant = fg_http_param(call->req, "tenant");
     const Access__Registry *message = call->registry->message;
     fg_auto(fg_arena) *arena = fg_arena_create(FG_TOKEN_USES_ARENA_BYTES);
-    const Access__TokenUses *uses = read_uses(call, arena);
+    const Access__TokenUses *uses;
+    struct fg_slice tenant;
 
-    (void)err;
+    if (fg_admin_read_tenant(call, &tenant, err) != FG_OK)
+        return err->code;
+    uses = read_uses(call, arena);
     fg_json_begin_object(&json, NULL);
     fg_json_begin_array(&json, "tokens");
     for (size_t i = 0; i < message->n_tokens; i++) {

@@ -243,23 +243,56 @@ static enum fg_code check_state(const struct fg_grant *grant, bool several, stru
     return FG_OK;
 }
 
-enum fg_code fg_grant_tenants(const struct fg_grant *grant, bool several, struct fg_slice header,
-                              struct fg_tenant_ids *ret_ids, struct fg_err *err)
+static enum fg_code choose(const struct fg_grant *grant, bool several, struct fg_tenant_names names,
+                           struct fg_tenant_ids *ret_ids, struct fg_err *err)
 {
     struct fg_slice only = only_tenant(grant);
 
     if (!several) {
         *ret_ids = (struct fg_tenant_ids){.ids = {FG_LIT(FG_TENANT_ONLY)}, .n = 1};
-    } else if (header.len == 0 && only.ptr != NULL) {
-        *ret_ids = (struct fg_tenant_ids){.ids = {only}, .n = 1};
-    } else if (header.len == 0 && grant->kind != FG_GRANT_ANYONE) {
+        return FG_OK;
+    }
+    if (names.header.len > 0 || grant->kind == FG_GRANT_ANYONE)
+        return fg_tenant_ids_parse(names.header, ret_ids, err);
+    if (names.param.len > 0)
+        return fg_tenant_ids_parse(names.param, ret_ids, err);
+    if (only.ptr == NULL)
         return fg_fail(
             err, FG_E_NO_TENANT,
-            "no org id: you have access to several tenants; X-Scope-OrgID, or one of them as user "
-            "name of Basic authentication, says which one is meant");
-    } else if (fg_tenant_ids_parse(header, ret_ids, err) != FG_OK) {
+            "no org id: you have access to several tenants; X-Scope-OrgID, the parameter tenant, "
+            "or one of them as user name of Basic authentication, says which one is meant");
+    *ret_ids = (struct fg_tenant_ids){.ids = {only}, .n = 1};
+    return FG_OK;
+}
+
+/* Checks that the parameter names the tenants that were chosen. */
+static enum fg_code check_param(struct fg_slice param, const struct fg_tenant_ids *chosen,
+                                struct fg_err *err)
+{
+    struct fg_tenant_ids named = {.n = 0};
+    bool same;
+
+    if (param.len == 0)
+        return FG_OK;
+    if (fg_tenant_ids_parse(param, &named, err) != FG_OK)
+        return fg_wrap(err, "parameter tenant");
+    same = named.n == chosen->n;
+    for (size_t i = 0; i < named.n && same; i++)
+        same = fg_slice_eq(named.ids[i], chosen->ids[i]);
+    if (same)
+        return FG_OK;
+    return fg_fail(err, FG_E_DENIED,
+                   "the parameter tenant is \"%.*s\", but the request is about tenant \"%.*s\"%s",
+                   FG_S(fg_slice_sub(param, 0, FG_TENANT_MAX_BYTES)), FG_S(chosen->ids[0]),
+                   chosen->n > 1 ? " and others" : "");
+}
+
+enum fg_code fg_grant_tenants(const struct fg_grant *grant, bool several,
+                              struct fg_tenant_names names, struct fg_tenant_ids *ret_ids,
+                              struct fg_err *err)
+{
+    if (choose(grant, several, names, ret_ids, err) != FG_OK)
         return err->code;
-    }
     for (size_t i = 0; i < ret_ids->n; i++) {
         if (check_scopes(grant, ret_ids->ids[i], err) != FG_OK)
             return err->code;
@@ -269,15 +302,16 @@ enum fg_code fg_grant_tenants(const struct fg_grant *grant, bool several, struct
             check_state(grant, several, ret_ids->ids[i], err) != FG_OK)
             return err->code;
     }
-    return FG_OK;
+    return check_param(names.param, ret_ids, err);
 }
 
-enum fg_code fg_grant_tenant(const struct fg_grant *grant, bool several, struct fg_slice header,
-                             struct fg_slice *ret_id, struct fg_err *err)
+enum fg_code fg_grant_tenant(const struct fg_grant *grant, bool several,
+                             struct fg_tenant_names names, struct fg_slice *ret_id,
+                             struct fg_err *err)
 {
     struct fg_tenant_ids ids = {.n = 0};
 
-    if (fg_grant_tenants(grant, several, header, &ids, err) != FG_OK)
+    if (fg_grant_tenants(grant, several, names, &ids, err) != FG_OK)
         return err->code;
     if (ids.n > 1)
         return fg_fail(err, FG_E_INVALID, "multiple org IDs present");

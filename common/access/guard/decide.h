@@ -71,20 +71,43 @@ enum fg_code fg_access_decide(const struct fg_access_facts *facts,
                               struct fg_access_registry *registry, struct fg_grant *ret_grant,
                               char ret_id[FG_TOKEN_ID_CHARS + 1], struct fg_err *err) fg_must_check;
 
+/* Where a request names tenants. Borrowed from it. */
+struct fg_tenant_names {
+    struct fg_slice header; /* X-Scope-OrgID, of gRPC metadata; ptr NULL: none */
+    struct fg_slice param;  /* `tenant` of the query string; ptr NULL: none */
+};
+
 /*
- * Returns the tenants that the request is about. several: tenancy is enabled; false: the only
- * tenant is FG_TENANT_ONLY. header: X-Scope-OrgID; ptr NULL: none, which is
- * enough where only one tenant is possible. FG_E_NO_TENANT, FG_E_INVALID: as of
- * fg_tenant_ids_parse(). FG_E_DENIED names the tenant and why: the caller has no access to it, it
- * is suspended, or it does not exist. Pushes whose labels say the tenant may name one that is
- * suspended: fg_grant_tenant_of() decides.
+ * Returns the tenants that the request is about. This is the only place that chooses them:
+ *
+ *   1. X-Scope-OrgID
+ *   2. the parameter `tenant`, if the caller's access is checked. In the modes none and header it
+ *      cannot choose: there a gateway sets the header, and clients write the rest of a request
+ *   3. the user name of Basic, if it is a tenant of the token
+ *   4. the only tenant of the caller, or that of its token's tenant_label
+ *
+ * A tenant to which the caller has no access is refused, and so is a parameter that names others
+ * than the request is about. Two names choose nothing:
+ *
+ *   - X-Scope-OrgID on a server without tenancy. Pyroscope ignores it there, too, and agents keep
+ *     it in their settings.
+ *   - A user name that is no tenant of the token. Agents cannot send a password without a user
+ *     name, and settings from elsewhere have any, such as the number of an instance of Grafana
+ *     Cloud. Refusing names of other tenants only would tell every caller which tenants exist.
+ *
+ * several: tenancy is enabled; false: the only tenant is FG_TENANT_ONLY. FG_E_NO_TENANT,
+ * FG_E_INVALID: as of fg_tenant_ids_parse(). FG_E_DENIED names the tenant and why: the caller has
+ * no access to it, it is suspended, it does not exist, or the parameter names another. Pushes whose
+ * labels say the tenant may name one that is suspended: fg_grant_tenant_of() decides.
  */
-enum fg_code fg_grant_tenants(const struct fg_grant *grant, bool several, struct fg_slice header,
-                              struct fg_tenant_ids *ret_ids, struct fg_err *err) fg_must_check;
+enum fg_code fg_grant_tenants(const struct fg_grant *grant, bool several,
+                              struct fg_tenant_names names, struct fg_tenant_ids *ret_ids,
+                              struct fg_err *err) fg_must_check;
 
 /* Does the same for requests that have one tenant. FG_E_INVALID: "multiple org IDs present". */
-enum fg_code fg_grant_tenant(const struct fg_grant *grant, bool several, struct fg_slice header,
-                             struct fg_slice *ret_id, struct fg_err *err) fg_must_check;
+enum fg_code fg_grant_tenant(const struct fg_grant *grant, bool several,
+                             struct fg_tenant_names names, struct fg_slice *ret_id,
+                             struct fg_err *err) fg_must_check;
 
 /* Returns whether labels say which tenant a profile goes to. */
 static inline bool fg_grant_splits(const struct fg_grant *grant)

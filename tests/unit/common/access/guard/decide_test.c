@@ -178,6 +178,11 @@ static struct fg_slice header_of(const char *text)
     return text == NULL ? fg_bytes(NULL, 0) : fg_cstr(text);
 }
 
+static struct fg_tenant_names in_header(const char *header)
+{
+    return (struct fg_tenant_names){.header = header_of(header)};
+}
+
 static void check_tenants(const struct fg_grant *grant, const struct access_token *token,
                           unsigned demanded)
 {
@@ -188,7 +193,7 @@ static void check_tenants(const struct fg_grant *grant, const struct access_toke
             struct fg_slice one;
             struct fg_err err;
             enum fg_code code =
-                fg_grant_tenants(grant, several, header_of(rule_headers[h].header), &ids, &err);
+                fg_grant_tenants(grant, several, in_header(rule_headers[h].header), &ids, &err);
 
             if (code != want)
                 fail_msg("header \"%s\", several %u, scopes %x: %d, not %d (%s)",
@@ -202,7 +207,7 @@ static void check_tenants(const struct fg_grant *grant, const struct access_toke
             if (code == FG_OK && ids.n > 1)
                 want = FG_E_INVALID;
             assert_int_equal(
-                fg_grant_tenant(grant, several, header_of(rule_headers[h].header), &one, &err),
+                fg_grant_tenant(grant, several, in_header(rule_headers[h].header), &one, &err),
                 want);
         }
 }
@@ -401,10 +406,75 @@ static void the_user_of_basic_may_be_the_tenant(void **state)
         assert_int_equal(
             decide(f, basic(&text, fg_cstr(cases[i].user), f->texts[cases[i].token]), &grant),
             FG_OK);
-        assert_int_equal(fg_grant_tenant(&grant, true, header_of(cases[i].header), &tenant, &err),
+        assert_int_equal(fg_grant_tenant(&grant, true, in_header(cases[i].header), &tenant, &err),
                          cases[i].code);
         if (cases[i].code == FG_OK)
             assert_true(fg_slice_is(tenant, cases[i].tenant));
+    }
+    fg_buf_done(&text);
+}
+
+/* What a request says in X-Scope-OrgID, in the parameter and as user of Basic. */
+static void a_parameter_names_the_tenant_or_is_refused(void **state)
+{
+    static const struct {
+        int token;                         /* -1: the modes none and header */
+        const char *user, *header, *param; /* NULL: none */
+        bool several;
+        enum fg_code code;
+        const char *first; /* of the tenants */
+    } cases[] = {
+        {PUSH_A, "", NULL, "a", true, FG_OK, "a"},
+        {PUSH_A, "", NULL, "b", true, FG_E_DENIED, NULL},
+        {PUSH_A, "", NULL, "x", true, FG_E_DENIED, NULL},
+        {PUSH_A, "", NULL, "a|b", true, FG_E_DENIED, NULL},
+        {PUSH_A, "", NULL, "", true, FG_OK, "a"},
+        {PUSH_A, "", NULL, "a/b", true, FG_E_INVALID, NULL},
+        {PUSH_A, "", "a", "a", true, FG_OK, "a"},
+        {PUSH_A, "", "a", "b", true, FG_E_DENIED, NULL},
+        {PUSH_A, "", "b", "a", true, FG_E_DENIED, NULL},
+        {PUSH_A, "b", NULL, "a", true, FG_OK, "a"},
+        {READ_AB, "", NULL, "b", true, FG_OK, "b"},
+        {READ_AB, "", NULL, "b|a", true, FG_OK, "a"},
+        {READ_AB, "a", NULL, "b", true, FG_OK, "b"},
+        {READ_AB, "a", NULL, "s", true, FG_E_DENIED, NULL},
+        {READ_AB, "", "a", "b", true, FG_E_DENIED, NULL},
+        {READ_AB, "", "a|b", "a", true, FG_E_DENIED, NULL},
+        {READ_AB, "", "a|b", "b|a", true, FG_OK, "a"},
+        {READ_ALL, "", NULL, "s", true, FG_E_DENIED, NULL},
+        /* One tenant: the header means nothing, but nobody asks for another by accident. */
+        {READ_ALL, "", "b", NULL, false, FG_OK, "anonymous"},
+        {READ_ALL, "", NULL, "anonymous", false, FG_OK, "anonymous"},
+        {READ_ALL, "", NULL, "b", false, FG_E_DENIED, NULL},
+        {READ_ALL, "", "b", "b", false, FG_E_DENIED, NULL},
+        /* Behind a gateway, which sets the header: the client's parameter does not choose. */
+        {-1, "", NULL, "a", true, FG_E_NO_TENANT, NULL},
+        {-1, "", "", "a", true, FG_E_NO_TENANT, NULL},
+        {-1, "", "a", "b", true, FG_E_DENIED, NULL},
+        {-1, "", "a", "a", true, FG_OK, "a"},
+        {-1, "", NULL, "b", false, FG_E_DENIED, NULL},
+    };
+    const struct fixture *f = *state;
+    struct fg_buf text;
+
+    fg_buf_init(&text, 4096);
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        const struct fg_tenant_names names = {header_of(cases[i].header),
+                                              header_of(cases[i].param)};
+        struct fg_grant grant = {.kind = FG_GRANT_ANYONE, .demanded = FG_SCOPE_KNOWN};
+        struct fg_tenant_ids ids;
+        struct fg_err err;
+
+        print_message("  %d %s %s %s\n", cases[i].token, cases[i].user, cases[i].header,
+                      cases[i].param);
+        if (cases[i].token >= 0)
+            assert_int_equal(
+                decide(f, basic(&text, fg_cstr(cases[i].user), f->texts[cases[i].token]), &grant),
+                FG_OK);
+        assert_int_equal(fg_grant_tenants(&grant, cases[i].several, names, &ids, &err),
+                         cases[i].code);
+        if (cases[i].code == FG_OK)
+            assert_true(fg_slice_is(ids.ids[0], cases[i].first));
     }
     fg_buf_done(&text);
 }
@@ -493,21 +563,21 @@ static void a_refusal_of_a_known_caller_names_scope_and_tenant(void **state)
                    f->texts[PUSH_A] + 4);
     assert_string_equal(err.msg, want);
     assert_int_equal(decide_at(f, f->headers[PUSH_A], FG_SCOPE_PUSH, NOW_MS, &grant, &err), FG_OK);
-    assert_int_equal(fg_grant_tenant(&grant, true, FG_LIT("b"), &tenant, &err), FG_E_DENIED);
+    assert_int_equal(fg_grant_tenant(&grant, true, in_header("b"), &tenant, &err), FG_E_DENIED);
     (void)snprintf(want, sizeof want, "token %.8s (test) has no access to tenant \"b\"",
                    f->texts[PUSH_A] + 4);
     assert_string_equal(err.msg, want);
     assert_int_equal(decide_at(f, f->headers[READ_ALL], FG_SCOPE_READ, NOW_MS, &grant, &err),
                      FG_OK);
-    assert_int_equal(fg_grant_tenant(&grant, true, FG_LIT("s"), &tenant, &err), FG_E_DENIED);
+    assert_int_equal(fg_grant_tenant(&grant, true, in_header("s"), &tenant, &err), FG_E_DENIED);
     assert_string_equal(err.msg, "tenant \"s\" is suspended");
-    assert_int_equal(fg_grant_tenant(&grant, true, FG_LIT("d"), &tenant, &err), FG_E_DENIED);
+    assert_int_equal(fg_grant_tenant(&grant, true, in_header("d"), &tenant, &err), FG_E_DENIED);
     assert_string_equal(err.msg, "tenant \"d\" is being deleted");
-    assert_int_equal(fg_grant_tenant(&grant, true, FG_LIT("x"), &tenant, &err), FG_E_DENIED);
+    assert_int_equal(fg_grant_tenant(&grant, true, in_header("x"), &tenant, &err), FG_E_DENIED);
     assert_string_equal(err.msg, "tenant \"x\" does not exist");
-    assert_int_equal(fg_grant_tenant(&grant, true, FG_LIT("u"), &tenant, &err), FG_E_DENIED);
+    assert_int_equal(fg_grant_tenant(&grant, true, in_header("u"), &tenant, &err), FG_E_DENIED);
     assert_string_equal(err.msg, "tenant \"u\" is not active");
-    assert_int_equal(fg_grant_tenant(&grant, true, FG_LIT("a|b"), &tenant, &err), FG_E_INVALID);
+    assert_int_equal(fg_grant_tenant(&grant, true, in_header("a|b"), &tenant, &err), FG_E_INVALID);
     assert_string_equal(err.msg, "multiple org IDs present");
 }
 
@@ -610,7 +680,7 @@ static void a_label_leads_to_tenants_of_the_token_only(void **state)
     f.registry = access_make_registry(&make.message);
     assert_int_equal(decide_at(&f, header, FG_SCOPE_PUSH | FG_SCOPE_FORWARD, NOW_MS, &grant, &err),
                      FG_OK);
-    assert_int_equal(fg_grant_tenants(&grant, true, FG_LIT("rest"), &ids, &err), FG_OK);
+    assert_int_equal(fg_grant_tenants(&grant, true, in_header("rest"), &ids, &err), FG_OK);
     for (size_t i = 0; i < FG_COUNT(cases); i++) {
         struct fg_label item = {FG_LIT("team"), fg_cstr(cases[i].value)};
         const struct fg_labels labels = {&item, cases[i].value[0] == '\0' ? 0 : 1};
@@ -656,12 +726,12 @@ static void roles_of_people_are_about_tenants(void **state)
     for (size_t i = 0; i < FG_COUNT(cases); i++)
         assert_int_equal(fg_grant_scopes(&grant, fg_cstr(cases[i].tenant)), cases[i].scopes);
     /* She may read a, and govern b: neither gives her the other. */
-    assert_int_equal(fg_grant_tenants(&grant, true, FG_LIT("a"), &ids, &err), FG_OK);
-    assert_int_equal(fg_grant_tenants(&grant, true, FG_LIT("b"), &ids, &err), FG_E_DENIED);
+    assert_int_equal(fg_grant_tenants(&grant, true, in_header("a"), &ids, &err), FG_OK);
+    assert_int_equal(fg_grant_tenants(&grant, true, in_header("b"), &ids, &err), FG_E_DENIED);
     assert_string_equal(err.msg, "ann@example.com lacks the scope for this: read");
-    assert_int_equal(fg_grant_tenants(&grant, true, FG_LIT("a|b"), &ids, &err), FG_E_DENIED);
-    assert_int_equal(fg_grant_tenants(&grant, true, FG_LIT("x"), &ids, &err), FG_E_DENIED);
-    assert_int_equal(fg_grant_tenants(&grant, true, fg_bytes(NULL, 0), &ids, &err), FG_E_NO_TENANT);
+    assert_int_equal(fg_grant_tenants(&grant, true, in_header("a|b"), &ids, &err), FG_E_DENIED);
+    assert_int_equal(fg_grant_tenants(&grant, true, in_header("x"), &ids, &err), FG_E_DENIED);
+    assert_int_equal(fg_grant_tenants(&grant, true, in_header(NULL), &ids, &err), FG_E_NO_TENANT);
     facts.scopes = FG_SCOPE_PUSH;
     assert_int_equal(fg_access_decide(&facts, f->registry, &grant, id, &err), FG_E_DENIED);
     facts.scopes = FG_SCOPE_KNOWN;
@@ -725,7 +795,7 @@ static void a_decision_allocates_nothing(void **state)
             struct fg_err err;
 
             if (decide_at(f, headers[i], FG_SCOPE_KNOWN, NOW_MS, &grant, &err) == FG_OK)
-                assert_int_equal(fg_grant_tenants(&grant, true, FG_LIT("a"), &ids, &err), FG_OK);
+                assert_int_equal(fg_grant_tenants(&grant, true, in_header("a"), &ids, &err), FG_OK);
         }
         if (round == 0) /* what is made once is there */
             before = allocations();
@@ -746,6 +816,7 @@ int main(void)
         cmocka_unit_test(the_header_is_read_as_the_rfcs_say),
         cmocka_unit_test(the_password_of_basic_is_the_token),
         cmocka_unit_test(the_user_of_basic_may_be_the_tenant),
+        cmocka_unit_test(a_parameter_names_the_tenant_or_is_refused),
         cmocka_unit_test(a_token_begins_and_ends_on_its_millisecond),
         cmocka_unit_test(a_refusal_does_not_say_what_was_wrong),
         cmocka_unit_test(the_id_of_a_refused_token_is_for_the_log),
