@@ -167,16 +167,37 @@ def lives_again(server, sent):
     check(total(again, "a") == sent, "also in blocks")
 
 
+def is_somebody_elses(server, had_text):
+    """A token of several tenants, the old one among them, has no access to the new one, and its tenant-admin sees nothing of the old one."""
+    had = servers.Caller(server.port, had_text)
+    for method, target in (("GET", "/api/labels/service_name"), ("POST", "/ingest?name=late.cpu&from=now-20s&until=now-10s")):
+        status, said = had.send(method, target, b"main 1\n" if method == "POST" else None, {"X-Scope-OrgID": "a"})
+        check(status == 403 and "an earlier one of that name" in said, "%s %s: %d %s", method, target, status, said)
+        status, said = servers.Caller(server.port, None).send(method, target, b"main 1\n" if method == "POST" else None,
+                                                              servers.basic("a", had_text))
+        check(status == 403 and "an earlier one of that name" in said, "as user of Basic, %s %s: %d %s", method, target, status, said)
+    target = "/api/audit?tenant=a&from=now-1d&to=now%2B1d"
+    new_ms = server.govern.must("GET", "/api/tenants/a")["createdMs"]
+    owner = server.caller(["tenant-admin", "rules"], ["a"])
+    owner.must("POST", "/settings.v1.SettingsService/Set", {"setting": {"name": "new", "value": "v"}})
+    wait_for("records of the new one", lambda: owner.must("GET", target)["records"] != [])
+    of_old = [one for one in owner.must("GET", target)["records"] if one["ms"] < new_ms]
+    check(of_old == [], "the new tenant sees %s", of_old)
+    check([one for one in server.govern.must("GET", target)["records"] if one["ms"] < new_ms], "an admin sees both")
+
+
 def a_tenant_is_deleted(*settings, key=()):
     with servers.Governed(*QUICK, *settings) as server:
         server.key = key
         server.begin()
         fill(server)
+        had = server.token(["read", "push"], ["a", "b"])
         before = delete(server)
         end(server)
         nothing_is_left(server)
         check(total(server.caller(["read"], ["b"]), "b") == before, "the other tenant has lost something")
         lives_again(server, before * 3 // 25)
+        is_somebody_elses(server, had)
         check(server.terminate() == 0, "%s", server.log_tail())
         said = must(server, "bucket", "verify")
         check("fault" not in said, "%s", said)

@@ -10,9 +10,18 @@ enum {
 
 #define AUDIT_TIMEOUT_NS (60 * FG_SECOND_NS)
 
+/* Returns whether the tenant was there at that time, and not an earlier one of its name, which was
+ * deleted: that was somebody else's. */
+static bool was_there(const struct fg_admin_call *call, const char *id, int64_t ms)
+{
+    const Access__Tenant *tenant = fg_access_find_tenant(call->registry, fg_cstr(id));
+
+    return tenant != NULL && tenant->created_ms <= ms;
+}
+
 /* A record about several tenants names them all, so only who governs all of them may see it. What
  * is about no tenant is for admins. */
-static bool may_see(void *arg, struct fg_slice tenants)
+static bool may_see(void *arg, int64_t ms, struct fg_slice tenants)
 {
     const struct fg_admin_call *call = arg;
 
@@ -23,7 +32,8 @@ static bool may_see(void *arg, struct fg_slice tenants)
         char tenant[FG_TENANT_MAX_BYTES + 1];
 
         (void)snprintf(tenant, sizeof tenant, "%.*s", FG_S(fg_slice_sub(tenants, 0, end)));
-        if (end > FG_TENANT_MAX_BYTES || !fg_admin_governs(call, tenant))
+        if (end > FG_TENANT_MAX_BYTES || !fg_admin_governs(call, tenant) ||
+            !was_there(call, tenant, ms))
             return false;
         tenants = fg_slice_sub(tenants, end + 1, SIZE_MAX);
     }

@@ -81,7 +81,7 @@ static bool is_wanted(const struct fg_audit_wanted *wanted, const struct fg_audi
             fg_slice_eq(event->session, wanted->who)) &&
            (wanted->tenant.len == 0 || has_tenant(event->tenant, wanted->tenant)) &&
            (wanted->kind.len == 0 || fg_slice_is(wanted->kind, fg_audit_kind_name(event->kind))) &&
-           wanted->may_see(wanted->arg, event->tenant);
+           wanted->may_see(wanted->arg, record->ms, event->tenant);
 }
 
 static int compare_hits(const void *a, const void *b)

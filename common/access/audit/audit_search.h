@@ -22,8 +22,9 @@ struct fg_audit_wanted {
     struct fg_slice tenant; /* empty: any */
     struct fg_slice kind;   /* empty: any */
     size_t limit;           /* of records, at most FG_AUDIT_SEARCH_MAX_RECORDS */
-    /* Returns whether the caller may see a record about these tenants ("a|b"; empty: none). */
-    bool (*may_see)(void *arg, struct fg_slice tenants);
+    /* Returns whether the caller may see a record of that time about these tenants ("a|b"; empty:
+     * none). */
+    bool (*may_see)(void *arg, int64_t ms, struct fg_slice tenants);
     void *arg;
 };
 

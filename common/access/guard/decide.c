@@ -91,10 +91,25 @@ static bool role_is_for(const struct fg_access_role *role, struct fg_slice tenan
     return tenant.len >= pattern.len && fg_slice_eq(fg_slice_sub(tenant, 0, pattern.len), pattern);
 }
 
-static bool token_is_for(const Access__Token *token, struct fg_slice tenant)
+static bool token_names(const Access__Token *token, struct fg_slice tenant)
 {
     for (size_t i = 0; i < token->n_tenants; i++)
         if (strcmp(token->tenants[i], "*") == 0 || fg_slice_is(tenant, token->tenants[i]))
+            return true;
+    return false;
+}
+
+/* A token that lists the name may have been made for an earlier tenant of it, which was deleted. */
+static bool token_is_for(const struct fg_grant *grant, struct fg_slice tenant)
+{
+    const Access__Token *token = grant->token;
+    const Access__Tenant *known = fg_access_find_tenant(grant->registry, tenant);
+    bool earlier =
+        known != NULL && known->replaced_ms != 0 && token->created_ms <= known->replaced_ms;
+
+    for (size_t i = 0; i < token->n_tenants; i++)
+        if (strcmp(token->tenants[i], "*") == 0 ||
+            (!earlier && fg_slice_is(tenant, token->tenants[i])))
             return true;
     return false;
 }
@@ -107,7 +122,7 @@ unsigned fg_grant_scopes(const struct fg_grant *grant, struct fg_slice tenant)
     case FG_GRANT_ANYONE:
         return FG_SCOPES_ALL;
     case FG_GRANT_TOKEN:
-        return token_is_for(grant->token, tenant) ? grant->token->scopes : 0;
+        return token_is_for(grant, tenant) ? grant->token->scopes : 0;
     case FG_GRANT_IDENTITY:
         for (size_t i = 0; i < grant->identity.n_roles; i++)
             if (role_is_for(&grant->identity.roles[i], tenant))
@@ -203,7 +218,7 @@ static struct fg_slice only_tenant(const struct fg_grant *grant)
         return fg_cstr(grant->token->tenant_label->otherwise[0] != '\0'
                            ? grant->token->tenant_label->otherwise
                            : grant->token->tenants[0]);
-    if (grant->user[0] != '\0' && token_is_for(grant->token, fg_cstr(grant->user)) &&
+    if (grant->user[0] != '\0' && token_names(grant->token, fg_cstr(grant->user)) &&
         fg_access_find_tenant(grant->registry, fg_cstr(grant->user)) != NULL)
         return fg_cstr(grant->user);
     return grant->token->n_tenants == 1 && strcmp(grant->token->tenants[0], "*") != 0
@@ -219,7 +234,10 @@ static enum fg_code check_scopes(const struct fg_grant *grant, struct fg_slice i
 
     if (scopes == 0) {
         fg_grant_describe(grant, who, sizeof who);
-        return fg_fail(err, FG_E_DENIED, "%s has no access to tenant \"%.*s\"", who, FG_S(id));
+        return fg_fail(err, FG_E_DENIED, "%s has no access to tenant \"%.*s\"%s", who, FG_S(id),
+                       grant->kind == FG_GRANT_TOKEN && token_names(grant->token, id)
+                           ? ": it was made for an earlier one of that name, which was deleted"
+                           : "");
     }
     if (grant->demanded != FG_SCOPE_KNOWN && !(scopes & grant->demanded))
         return lacks_scope(grant, err);

@@ -425,12 +425,27 @@ static enum fg_code find_token(const struct fg_access_change *change, struct fg_
 
 static const int64_t KEPT_MS = FG_ACCESS_DELETED_KEPT_DAYS * INT64_C(86400000);
 
+/* Tokens of one tenant were revoked with it. */
+static bool is_named_by_tokens(const struct fg_access_change *change, const char *id)
+{
+    const Access__Registry *registry = change->registry;
+
+    for (size_t i = 0; i < registry->n_tokens; i++)
+        if (registry->tokens[i]->n_tenants > 1 &&
+            !fg_access_token_has_ended(registry->tokens[i], change->now_ms) &&
+            has_tenant(registry->tokens[i], id))
+            return true;
+    return false;
+}
+
 /*
  * Forgets tenants that were deleted long ago, since there may be FG_ACCESS_ALL_TENANTS_MAX entries
  * in all. An entry keeps out what arrives late: queues of senders (hours), objects that no manifest
  * lists (compactor.orphan_after, a year at most), counts of queries for bills (40 days). All that
  * is over after FG_ACCESS_DELETED_KEPT_DAYS. A member of the ring that was away has delayed the end
- * itself. Its shredded keys stay in the registry, and with them what is encrypted stays unreadable.
+ * itself. An entry that a token of several tenants names stays until the token ends: a later tenant
+ * of the name is not the one that it was made for. Its shredded keys stay in the registry, and with
+ * them what is encrypted stays unreadable.
  */
 static void forget_deleted(const struct fg_access_change *change)
 {
@@ -441,7 +456,8 @@ static void forget_deleted(const struct fg_access_change *change)
         const Access__Tenant *tenant = registry->tenants[i];
 
         if (tenant->state != ACCESS__TENANT__STATE__DELETED || tenant->deletion == NULL ||
-            change->now_ms - tenant->deletion->ended_ms < KEPT_MS)
+            change->now_ms - tenant->deletion->ended_ms < KEPT_MS ||
+            is_named_by_tokens(change, tenant->id))
             registry->tenants[kept++] = registry->tenants[i];
     }
     registry->n_tenants = kept;
@@ -497,6 +513,8 @@ enum fg_code fg_access_create_tenant(const struct fg_access_change *change, stru
     tenant.id = fg_arena_text(change->arena, id);
     tenant.created_by = fg_arena_text(change->arena, fg_cstr(change->by));
     tenant.created_ms = tenant.changed_ms = change->now_ms;
+    if (there != NULL && there->deletion != NULL)
+        tenant.replaced_ms = there->deletion->asked_ms;
     made =
         tenant.id == NULL || tenant.created_by == NULL ? NULL : copy(change->arena, &tenant.base);
     if (made != NULL && place < change->registry->n_tenants) {

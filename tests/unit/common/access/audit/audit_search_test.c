@@ -21,6 +21,7 @@ struct fixture {
     struct fg_audit_settings settings;
     struct fg_arena *arena;
     bool sees_all;
+    int64_t sees_from_ms;
 };
 
 /* Two processes record for two days. Objects have records of an hour, so they reach into the next
@@ -73,11 +74,11 @@ static int tear_down(void **state)
     return 0;
 }
 
-static bool may_see(void *arg, struct fg_slice tenants)
+static bool may_see(void *arg, int64_t ms, struct fg_slice tenants)
 {
     const struct fixture *f = arg;
 
-    return f->sees_all || fg_slice_is(tenants, "shop");
+    return f->sees_all || (fg_slice_is(tenants, "shop") && ms >= f->sees_from_ms);
 }
 
 static struct fg_audit_wanted everything(struct fixture *f)
@@ -256,6 +257,8 @@ static void only_what_may_be_seen_comes(void **state)
 
     f->sees_all = false;
     assert_int_equal(search(f, &wanted).n, PROCESSES * STEPS / 2);
+    f->sees_from_ms = (START_NS + STEPS / 2 * STEP_NS) / FG_MS_NS;
+    assert_int_equal(search(f, &wanted).n, PROCESSES * STEPS / 4);
 }
 
 static void an_incomplete_search_says_what_is_missing(void **state)

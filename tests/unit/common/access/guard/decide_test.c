@@ -581,6 +581,60 @@ static void a_refusal_of_a_known_caller_names_scope_and_tenant(void **state)
     assert_string_equal(err.msg, "multiple org IDs present");
 }
 
+/* A tenant "a" was deleted at NOW_MS - 10, and there is a new one. */
+static void a_token_is_not_for_a_later_tenant_of_the_name(void **state)
+{
+    static const struct {
+        const char *tenants;
+        int64_t created_ms;
+        const char *user, *header;
+        enum fg_code code;
+    } cases[] = {
+        {"a,b", NOW_MS - 20, "", "a", FG_E_DENIED},
+        {"a,b", NOW_MS - 10, "", "a", FG_E_DENIED},
+        {"a,b", NOW_MS - 9, "", "a", FG_OK},
+        {"a,b", NOW_MS - 20, "", "b", FG_OK},
+        /* Its name does not lead to the other one. */
+        {"a,b", NOW_MS - 20, "a", NULL, FG_E_DENIED},
+        {"a", NOW_MS - 20, "", NULL, FG_E_DENIED},
+        {"*", NOW_MS - 20, "", "a", FG_OK},
+        {"a,*", NOW_MS - 20, "", "a", FG_OK},
+    };
+    struct fg_buf text;
+
+    (void)state;
+    fg_buf_init(&text, 4096);
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct fg_arena *arena = fg_arena_create(1 << 20);
+        char token[FG_TOKEN_CHARS + 1];
+        struct access_make make;
+        struct fixture other;
+        struct fg_grant grant;
+        struct fg_slice tenant;
+        struct fg_err err;
+
+        access_make_init(&make, arena, NOW_MS);
+        access_make_tenant(&make, "a", ACCESS__TENANT__STATE__ACTIVE);
+        access_make_tenant(&make, "b", ACCESS__TENANT__STATE__ACTIVE);
+        make.message.tenants[0]->replaced_ms = NOW_MS - 10;
+        access_make_token(
+            &make,
+            &(struct access_token){.tenants = cases[i].tenants, .scopes = FG_SCOPE_READ, .seed = 1},
+            token);
+        make.message.tokens[0]->created_ms = cases[i].created_ms;
+        other.registry = access_make_registry(&make.message);
+        assert_int_equal(decide(&other, basic(&text, fg_cstr(cases[i].user), token), &grant),
+                         FG_OK);
+        assert_int_equal(fg_grant_tenant(&grant, true, in_header(cases[i].header), &tenant, &err),
+                         cases[i].code);
+        if (cases[i].code == FG_E_DENIED)
+            assert_non_null(strstr(err.msg, "made for an earlier one of that name"));
+        fg_access_registry_unref(other.registry);
+        fg_arena_destroy(arena);
+    }
+    fg_buf_done(&text);
+}
+
 /* ---- matchers and people ---- */
 
 static void matchers_come_with_the_token(void **state)
@@ -821,6 +875,7 @@ int main(void)
         cmocka_unit_test(a_refusal_does_not_say_what_was_wrong),
         cmocka_unit_test(the_id_of_a_refused_token_is_for_the_log),
         cmocka_unit_test(a_refusal_of_a_known_caller_names_scope_and_tenant),
+        cmocka_unit_test(a_token_is_not_for_a_later_tenant_of_the_name),
         cmocka_unit_test(matchers_come_with_the_token),
         cmocka_unit_test(a_label_leads_to_tenants_of_the_token_only),
         cmocka_unit_test(roles_of_people_are_about_tenants),

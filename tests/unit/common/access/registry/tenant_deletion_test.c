@@ -157,6 +157,41 @@ static void tenants_that_were_deleted_long_ago_are_forgotten(void **state)
     assert_int_equal(registry_load(f), FG_OK);
 }
 
+/* Tokens of several tenants name it on, and are not for the new one. */
+static void a_tenant_of_a_deleted_ones_name_says_so(void **state)
+{
+    struct registry_fixture *f = *state;
+    struct fg_access_change *change = &f->make.change;
+    char text[FG_TOKEN_CHARS + 1];
+
+    registry_add_tenant(f, "a");
+    assert_int_equal(only_tenant(f)->replaced_ms, 0);
+    access_make_token(&f->make, &(struct access_token){.tenants = "b,a", .scopes = 1, .seed = 1},
+                      text);
+    f->make.message.tokens[0]->expires_ms = NOW_MS + 2 * KEPT_MS;
+    assert_int_equal(fg_access_delete_tenant(change, FG_LIT("a"), &f->err), FG_OK);
+    assert_int_equal(f->make.message.tokens[0]->revoked_ms, 0);
+    change->now_ms += KEPT_MS;
+    assert_int_equal(fg_access_end_deletion(change, FG_LIT("a"), 0, &f->err), FG_OK);
+    /* The token keeps the entry, until it ends. */
+    change->now_ms = NOW_MS + 2 * KEPT_MS - 1;
+    f->make.message.tenants[0]->deletion->ended_ms = NOW_MS;
+    assert_int_equal(fg_access_create_tenant(change, FG_LIT("c"), &f->err), FG_OK);
+    assert_int_equal(f->make.message.n_tenants, 2);
+    assert_int_equal(fg_access_create_tenant(change, FG_LIT("a"), &f->err), FG_OK);
+    assert_string_equal(f->make.message.tenants[0]->id, "a");
+    assert_int_equal(f->make.message.tenants[0]->replaced_ms, NOW_MS);
+    assert_int_equal(registry_load(f), FG_OK);
+    end_deletion(f, "d", NOW_MS);
+    access_make_token(&f->make, &(struct access_token){.tenants = "b,d", .scopes = 1, .seed = 2},
+                      text);
+    f->make.message.tokens[1]->expires_ms = NOW_MS + KEPT_MS;
+    change->now_ms = NOW_MS + KEPT_MS;
+    assert_int_equal(fg_access_create_tenant(change, FG_LIT("e"), &f->err), FG_OK);
+    for (size_t i = 0; i < f->make.message.n_tenants; i++)
+        assert_string_not_equal(f->make.message.tenants[i]->id, "d");
+}
+
 static void deleted_tenants_leave_room_for_others(void **state)
 {
     struct registry_fixture *f = *state;
@@ -185,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH(a_deletion_takes_what_is_for_the_tenant_alone),
+        WITH(a_tenant_of_a_deleted_ones_name_says_so),
         WITH(a_deletion_begins_and_ends_once),
         WITH(tenants_that_were_deleted_long_ago_are_forgotten),
         WITH(deleted_tenants_leave_room_for_others),
