@@ -2,7 +2,7 @@
 
 static const int64_t KEEP_NS = 10 * FG_MINUTE_NS;
 static const int64_t SERVE_NS = 24 * FG_HOUR_NS;
-static const int64_t NEW_KID_NS = 10 * FG_SECOND_NS; /* strangers can name any kid */
+static const int64_t NEW_KID_NS = 10 * FG_SECOND_NS; /* the header says why not less or more */
 static const int64_t REFUSED_KID_NS = FG_MINUTE_NS;
 static const int64_t RETRY_MIN_NS = 5 * FG_SECOND_NS;
 static const int64_t RETRY_MAX_NS = FG_MINUTE_NS;

@@ -16,10 +16,13 @@
  * fetched again.
  *
  * Strangers can name any kid. So unknown kids cause one fetch in 10 s, all together, however many
- * there are: that is also how long strangers can delay those whose issuer has a new key. A kid that
- * was refused already causes one fetch a minute, since the issuer may have been late with its key.
- * The table of kids has a fixed size, and the oldest of its row makes room for a new one. A kid
- * that is pushed out of the table is taken for new once more, and its bearer tries again in vain.
+ * there are. That is also how long strangers can keep out those whose issuer has a new key, since
+ * both wait for the same fetch. Agents send every 10 to 15 s and repeat for some seconds what gets
+ * 503, so a minute would lose profiles; for the issuer 10 s is one small request of each process. A
+ * kid that was refused already causes one fetch a minute, since the issuer may have been late with
+ * its key. The table of kids has a fixed size, and the oldest of its row makes room for a new one.
+ * A kid that is pushed out of the table is taken for new once more, and its bearer tries again in
+ * vain.
  */
 #ifndef FG_COMMON_ACCESS_ISSUER_ISSUER_CORE_H
 #define FG_COMMON_ACCESS_ISSUER_ISSUER_CORE_H
