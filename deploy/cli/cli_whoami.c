@@ -27,6 +27,7 @@ static enum fg_code print(struct whoami_command *command, json_t *document)
     const char *subject = json_string_value(json_object_get(document, "subject"));
     const char *mode = json_string_value(json_object_get(document, "mode"));
     const char *kind = json_string_value(json_object_get(document, "kind"));
+    const char *matchers = json_string_value(json_object_get(document, "matchers"));
 
     if (command->json)
         return cli_json_print(document, stdout, &command->err);
@@ -39,6 +40,8 @@ static enum fg_code print(struct whoami_command *command, json_t *document)
     else
         print_list("tenants", json_object_get(document, "tenants"));
     print_list("scopes", json_object_get(document, "scopes"));
+    if (matchers != NULL)
+        printf("%-9s%s\n", "matchers", matchers);
     json_decref(document);
     return FG_OK;
 }

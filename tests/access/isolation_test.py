@@ -287,6 +287,9 @@ def case_matchers_of_a_token_hide_the_rest_of_the_tenant():
         listed = full.must(*plain("/api/profiles", query=servers.TYPE + "{}"))["profiles"]
         asked = everything({"files": [file["id"][:ID_CHARS]], "rules": ["0000000000"], "profiles": [each["id"] for each in listed]})
         part = server.caller(["push", "read"], matchers='{team="%s"}' % mark("x"))
+        check(part.must("GET", "/api/whoami")["matchers"] == '{team="%s"}' % mark("x"), "whoami does not say so")
+        code, text, said = servers.command("whoami", FLAMEGRID_URL="http://127.0.0.1:%d" % server.port, FLAMEGRID_TOKEN=part.token)
+        check(code == 0 and '\nmatchers {team="%s"}\n' % mark("x") in text, "%d %s%s", code, text, said)
         check(len(shown(full, asked, "y")) >= 15, "the whole tenant shows too little")
         found = shown(part, asked, "y")
         check(not found, "these show what the token does not match: %s", found)

@@ -46,7 +46,7 @@ class Caller:
     """Talks to one port. Requests for changes say that no web page makes them."""
 
     def __init__(self, port, token):
-        self.client = flamegrid.Client(port, TIMEOUT_S)
+        self.client, self.token = flamegrid.Client(port, TIMEOUT_S), token
         self.headers = {**flamegrid.ACTION, **(bearer(token) if token else {})}
 
     def send(self, method, target, body=None, headers=None):

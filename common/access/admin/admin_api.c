@@ -152,8 +152,11 @@ static enum fg_code whoami(struct fg_admin_call *call, struct fg_err *err)
     fg_admin_put_scopes(&json, grant->kind == FG_GRANT_IDENTITY ? scopes
                                : grant->kind == FG_GRANT_TOKEN  ? grant->token->scopes
                                                                 : FG_SCOPES_ALL);
-    if (grant->kind == FG_GRANT_TOKEN)
+    if (grant->kind == FG_GRANT_TOKEN) {
+        if (grant->token->matchers[0] != '\0')
+            fg_json_put_cstr(&json, "matchers", grant->token->matchers);
         fg_json_put_i64(&json, "expiresMs", grant->token->expires_ms);
+    }
 
     const struct fg_session *session = fg_access_session(call->req);
 
