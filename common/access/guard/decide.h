@@ -83,8 +83,9 @@ struct fg_tenant_names {
  *   1. X-Scope-OrgID
  *   2. the parameter `tenant`, if the caller's access is checked. In the modes none and header it
  *      cannot choose: there a gateway sets the header, and clients write the rest of a request
- *   3. the user name of Basic, if it is a tenant of the token
- *   4. the only tenant of the caller, or that of its token's tenant_label
+ *   3. what the token's tenant_label has for series without the label
+ *   4. the user name of Basic, if it is a tenant of the token
+ *   5. the only tenant of the caller
  *
  * A tenant to which the caller has no access is refused, and so is a parameter that names others
  * than the request is about. Two names choose nothing:
