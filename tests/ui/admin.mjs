@@ -503,10 +503,10 @@ const cases = {
   async "a person"(page) {
     page.also = process.env.PROVIDER;
     await page.route("https://**", (route) => route.abort()); // fonts of the provider's pages
-    const logIn = async () => {
+    const logIn = async (name) => {
       await page.goto(at("/tenants"));
       await page.waitForURL((to) => to.origin === process.env.PROVIDER);
-      await page.locator("input[name=login]").fill("root");
+      await page.locator("input[name=login]").fill(name);
       await page.locator("input[name=password]").fill("x");
       await page.locator("button[type=submit]").click();
       const agree = page.locator("button[type=submit]");
@@ -514,7 +514,17 @@ const cases = {
       if (new URL(page.url()).origin !== url) await agree.click();
       await page.waitForURL((to) => to.origin === url && to.pathname === "/tenants");
     };
-    await logIn();
+    const leave = async () => {
+      await page.getByRole("button", { name: /^Logged in as/ }).click();
+      await page.getByRole("menuitem", { name: "Log out" }).click();
+      await page.waitForURL((to) => to.origin === process.env.PROVIDER && to.pathname === "/session/end");
+      await page.getByRole("button", { name: /^yes/i }).click();
+    };
+    await logIn("nobody");
+    await page.goto(at("/"));
+    await page.getByText("Ask whoever governs this server for a role that may query, such as viewer.").waitFor();
+    await leave();
+    await logIn("root");
     await page.getByRole("button", { name: "Logged in as root the tester" }).waitFor();
     let csrf = "";
     page.on("request", (asked) => {
@@ -525,11 +535,8 @@ const cases = {
     await page.getByRole("button", { name: "Create" }).click();
     await page.getByRole("region", { name: "Tenant of-root" }).waitFor();
     assert.match(csrf, /^[0-9a-f]{32}$/);
-    await page.getByRole("button", { name: /^Logged in as/ }).click();
-    await page.getByRole("menuitem", { name: "Log out" }).click();
-    await page.waitForURL((to) => to.origin === process.env.PROVIDER && to.pathname === "/session/end");
-    await page.getByRole("button", { name: /^yes/i }).click();
-    await logIn(); // the name is asked for again
+    await leave();
+    await logIn("root"); // the name is asked for again
     page.refused = undefined; // what was refused while nobody was logged in
   },
 };

@@ -35,7 +35,11 @@ export function NoRead() {
           </div>
         </>
       ) : (
-        <p>Ask whoever gave you access for a token with the scope read.</p>
+        <p>
+          {who.csrf === ""
+            ? "Ask whoever gave you access for a token with the scope read."
+            : "Ask whoever governs this server for a role that may query, such as viewer."}
+        </p>
       )}
     </section>
   );
