@@ -528,7 +528,8 @@ struct scan {
     query_visit visit;
     query_takes takes;
     void *arg;
-    struct ing_query_sums *sums; /* NULL: they are complete */
+    struct ing_query_sums *sums;
+    bool counted; /* the sums are complete */
     struct fg_store_iter *iter;
     struct fg_buf key;
     bool begun;         /* the iterator is where this scan has put it */
@@ -578,15 +579,18 @@ static enum fg_code visit_record(struct scan *scan, const struct ing_catalog_mat
     if (!ing_query_ids_have(&scan->scope->ids, key->id))
         return FG_OK;
     if (scan->taken && visit_data(scan, matches, n, key, err) != FG_OK) {
-        if (err->code != FG_E_CORRUPT || !query->lenient || scan->sums == NULL)
+        if (err->code != FG_E_CORRUPT || !query->lenient)
             return err->code;
         if (query->unreadable++ == 0)
             memcpy(query->why_unreadable, err->msg, sizeof query->why_unreadable);
-        return FG_OK; /* it is in no sum, so that another replica supplies it */
+        /* It is in no sum, so that another replica supplies it. */
+        if (scan->summing && scan->counted)
+            return ing_query_sums_remove(scan->sums, &key->chunk.group, key->time_ns, key->id, err);
+        return FG_OK;
     }
     /* After the data was read without an error, so a sum never counts what the data lacks. */
-    if (scan->summing && ing_query_sums_add(scan->sums, key->time_ns, key->id, err) != FG_OK)
-        return err->code;
+    if (scan->summing && !scan->counted)
+        return ing_query_sums_add(scan->sums, key->time_ns, key->id, err);
     return FG_OK;
 }
 
@@ -643,14 +647,16 @@ static enum fg_code scan_chunk(struct scan *scan, const struct ing_head_chunk *c
     uint16_t shard = chunk->key.group.shard;
 
     scan->data = ing_query_shards_data(&scan->scope->shards, shard);
-    scan->summing = scan->sums != NULL && ing_query_shards_sums(&scan->scope->shards, shard);
-    if (scan->summing && ing_query_sums_group(scan->sums, &chunk->key.group, err) != FG_OK)
+    scan->summing = ing_query_shards_sums(&scan->scope->shards, shard);
+    if (scan->summing && !scan->counted &&
+        ing_query_sums_group(scan->sums, &chunk->key.group, err) != FG_OK)
         return err->code;
     for (size_t i = from, next; i < to; i = next) {
         for (next = i + 1; next < to && matches[next].series == matches[i].series;)
             next++;
         scan->taken = scan->data && (scan->takes == NULL || scan->takes(scan->arg, &matches[i]));
-        if ((scan->taken || scan->summing) && scan_series(scan, chunk, i, next, err) != FG_OK)
+        if ((scan->taken || (scan->summing && !scan->counted)) &&
+            scan_series(scan, chunk, i, next, err) != FG_OK)
             return err->code;
     }
     return FG_OK;
@@ -704,9 +710,15 @@ enum fg_code ing_query_scan(struct ing_query *query, const struct ing_query_scop
 
 enum fg_code ing_query_scan_rest(struct ing_query *query, const struct ing_query_scope *scope,
                                  query_visit visit, query_takes takes, void *arg,
-                                 struct fg_err *err)
+                                 struct ing_query_sums *sums, struct fg_err *err)
 {
-    struct scan scan = {.query = query, .scope = scope, .visit = visit, .takes = takes, .arg = arg};
+    struct scan scan = {.query = query,
+                        .scope = scope,
+                        .visit = visit,
+                        .takes = takes,
+                        .arg = arg,
+                        .sums = sums,
+                        .counted = true};
 
     return run_scan(&scan, err);
 }

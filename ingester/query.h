@@ -124,7 +124,8 @@ typedef enum fg_code (*query_visit)(void *arg, const struct ing_catalog_match *m
  *
  * takes: asked before the records of a series are read; of one that is not taken only the keys are.
  * NULL: all are. ing_query_scan_rest() reads the records of series that were not taken before, as
- * often as there are such; they are in the sums already, so a record that cannot be read fails it.
+ * often as there are such. They are in the sums already: what a lenient query leaves out is taken
+ * out of these, so that another replica supplies it. Each series has to be taken in one scan only.
  */
 typedef bool (*query_takes)(void *arg, const struct ing_catalog_match *match);
 enum fg_code ing_query_scan(struct ing_query *query, const struct ing_query_scope *scope,
@@ -132,7 +133,7 @@ enum fg_code ing_query_scan(struct ing_query *query, const struct ing_query_scop
                             struct ing_query_sums *sums, struct fg_err *err) fg_must_check;
 enum fg_code ing_query_scan_rest(struct ing_query *query, const struct ing_query_scope *scope,
                                  query_visit visit, query_takes takes, void *arg,
-                                 struct fg_err *err) fg_must_check;
+                                 struct ing_query_sums *sums, struct fg_err *err) fg_must_check;
 
 /* Fills the statistics of a reply, which borrow from the query. */
 void ing_query_stats_fill(struct ing_query *query, Fg__Inner__Stats *stats);

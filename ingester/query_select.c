@@ -54,10 +54,20 @@ struct writing {
     struct fg_buf lists;
 };
 
+/* A service whose records a pass has begun to read. */
+struct select_service {
+    uint32_t number, pass;
+};
+
 struct head_select {
     struct ing_query *query;
     const Fg__Inner__SelectHead *head;
     struct ing_record_columns columns;
+
+    struct fg_map by_service; /* places in services, by the hash of their numbers */
+    struct select_service *services;
+    size_t n_services, cap_services;
+    uint32_t pass; /* 1, 2, ... */
 
     /* Of this pass. */
     struct fg_arena *arena;
@@ -66,7 +76,6 @@ struct head_select {
     bool is_left;             /* there are services for another pass */
 
     /* Results of all passes so far: the sum of functions, or a tree; and groups. */
-    struct fg_map done; /* numbers of services, by their hash */
     struct fg_crown_sum all;
     struct fg_tree tree;
     struct writing writing;
@@ -506,39 +515,46 @@ static uint64_t hash_of(uint32_t service)
     return fg_mix64(service);
 }
 
-static bool is_done(const struct head_select *select, uint32_t service)
+/* Returns a service that this pass or an earlier one reads; NULL: none does. */
+static const struct select_service *find_service(const struct head_select *select, uint32_t number)
 {
     struct fg_map_walk walk;
-    uint32_t number = fg_map_first(&select->done, hash_of(service), &walk);
+    uint32_t place = fg_map_first(&select->by_service, hash_of(number), &walk);
 
-    while (number != FG_MAP_NONE && number != service)
-        number = fg_map_next(&select->done, &walk);
-    return number != FG_MAP_NONE;
+    while (place != FG_MAP_NONE && select->services[place].number != number)
+        place = fg_map_next(&select->by_service, &walk);
+    return place == FG_MAP_NONE ? NULL : &select->services[place];
 }
 
-static bool is_open(const struct head_select *select, uint32_t service)
+static void add_service(struct head_select *select, uint32_t number)
 {
-    const struct select_sums *sums = select->sums;
-
-    while (sums != NULL && sums->service != service)
-        sums = sums->next;
-    return sums != NULL;
+    if (select->n_services == select->cap_services) {
+        select->cap_services = FG_MAX(64, select->cap_services * 2);
+        select->services =
+            fg_realloc(select->services, select->cap_services * sizeof *select->services);
+    }
+    fg_map_add(&select->by_service, hash_of(number), (uint32_t)select->n_services);
+    select->services[select->n_services++] = (struct select_service){number, select->pass};
 }
 
-/* Returns whether the series is of a service of this pass. Memory only grows in a pass, so a
- * service that is left once is left for all of it. */
+/* Returns whether the series is of a service of this pass. A service is of the pass that first has
+ * room for it, even if none of its records can be read: so no record is read twice, nor left out
+ * twice. Memory only grows in a pass, so a service that is left once is left for all of it. */
 static bool takes(void *arg, const struct ing_catalog_match *match)
 {
     struct head_select *select = arg;
     uint64_t bytes = fg_arena_used_bytes(select->arena) + select->groups_bytes;
-    uint32_t service = match->series->service->number;
+    uint32_t number = match->series->service->number;
+    const struct select_service *service = find_service(select, number);
 
-    if (is_done(select, service))
+    if (service != NULL)
+        return service->pass == select->pass;
+    if (bytes >= select->query->context->pass_max_bytes) {
+        select->is_left = true;
         return false;
-    if (bytes < select->query->context->pass_max_bytes || is_open(select, service))
-        return true;
-    select->is_left = true;
-    return false;
+    }
+    add_service(select, number);
+    return true;
 }
 
 /* Adds sums to what the query has made. */
@@ -564,17 +580,15 @@ static void begin_pass(struct head_select *select)
     select->arena = fg_arena_create(select->query->context->memory_max_bytes);
     select->groups_bytes = 0;
     select->is_left = false;
+    select->pass++;
 }
 
 /* add: the sums are complete. */
 static void end_pass(struct head_select *select, bool add)
 {
     for (struct select_sums *sums = select->sums; sums != NULL; sums = sums->next) {
-        if (add) {
+        if (add)
             add_sums(select, sums);
-            if (!is_done(select, sums->service))
-                fg_map_add(&select->done, hash_of(sums->service), sums->service);
-        }
         free(sums->groups);
         free(sums->group_values);
         free(sums->touched);
@@ -586,7 +600,8 @@ static void end_pass(struct head_select *select, bool add)
     fg_arena_destroy(fg_take(select->arena));
 }
 
-/* Sums up everything. Sums of profiles are complete after the first pass. */
+/* Sums up everything. The first pass counts all profiles in `sums`; later ones take out those that
+ * a lenient query leaves out. */
 static enum fg_code run_passes(struct head_select *select, const struct ing_query_scope *scope,
                                struct ing_query_sums *sums, struct fg_err *err)
 {
@@ -597,7 +612,7 @@ static enum fg_code run_passes(struct head_select *select, const struct ing_quer
     end_pass(select, code == FG_OK);
     while (code == FG_OK && select->is_left) {
         begin_pass(select);
-        code = ing_query_scan_rest(select->query, scope, visit, takes, select, err);
+        code = ing_query_scan_rest(select->query, scope, visit, takes, select, sums, err);
         end_pass(select, code == FG_OK);
     }
     return code;
@@ -656,13 +671,14 @@ enum fg_code ing_query_select(struct ing_query *query, struct fg_err *err)
 
     if (head == NULL)
         return fg_fail(err, FG_E_INVALID, "select: head cannot be read");
-    fg_map_init(&select.done);
+    fg_map_init(&select.by_service);
     fg_crown_sum_init(&select.all);
     fg_tree_init(&select.tree);
     fg_buf_init(&select.writing.lists, FG_RPC_REPLY_MAX_BYTES);
     code = answer(&select, err);
     ing_record_columns_done(&select.columns);
-    fg_map_done(&select.done);
+    fg_map_done(&select.by_service);
+    free(select.services);
     fg_crown_sum_done(&select.all);
     fg_tree_done(&select.tree);
     fg_buf_done(&select.writing.lists);

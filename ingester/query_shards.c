@@ -1,5 +1,7 @@
 #include "ingester/query_shards.h"
 
+#include "common/base/search.h"
+
 #include <stdlib.h>
 
 static enum fg_code too_large(struct fg_err *err)
@@ -154,6 +156,15 @@ void ing_query_sums_done(struct ing_query_sums *sums)
     fg_buf_done(&sums->ids);
 }
 
+/* Returns whether the answer names the profiles of the group themselves. */
+static bool is_by_ids(const struct ing_query_shards *shards, const struct ing_head_group_key *group)
+{
+    uint64_t number = group_number(group->shard, group->window);
+
+    return shards->n_ids_of > 0 && bsearch(&number, shards->ids_of, shards->n_ids_of,
+                                           sizeof *shards->ids_of, cmp_numbers) != NULL;
+}
+
 /* Writes the ids in ascending order, as bytes. */
 static bool put_ids(const struct ing_query_sums *sums, ProtobufCBinaryData *ret_bytes)
 {
@@ -209,9 +220,6 @@ static enum fg_code close_group(struct ing_query_sums *sums, struct fg_err *err)
 enum fg_code ing_query_sums_group(struct ing_query_sums *sums,
                                   const struct ing_head_group_key *group, struct fg_err *err)
 {
-    const struct ing_query_shards *shards = sums->shards;
-    uint64_t number = group_number(group->shard, group->window);
-
     if (sums->open && sums->shard == group->shard && sums->window == group->window)
         return FG_OK;
     if (sums->open && close_group(sums, err) != FG_OK)
@@ -219,8 +227,7 @@ enum fg_code ing_query_sums_group(struct ing_query_sums *sums,
     sums->open = true;
     sums->shard = group->shard;
     sums->window = group->window;
-    sums->by_ids = shards->n_ids_of > 0 && bsearch(&number, shards->ids_of, shards->n_ids_of,
-                                                   sizeof *shards->ids_of, cmp_numbers) != NULL;
+    sums->by_ids = is_by_ids(sums->shards, group);
     sums->count = 0;
     sums->digest = (struct fg_id){0};
     fg_buf_clear(&sums->ids);
@@ -249,4 +256,70 @@ void ing_query_sums_add_all(struct ing_query_sums *sums, uint64_t count, struct 
 enum fg_code ing_query_sums_finish(struct ing_query_sums *sums, struct fg_err *err)
 {
     return sums->open ? close_group(sums, err) : FG_OK;
+}
+
+/* Returns the place of a group that has counted profiles. */
+static uint32_t place_of(const struct ing_query_sums *sums, const struct ing_head_group_key *group)
+{
+    uint64_t number = group_number(group->shard, group->window);
+    uint32_t at = fg_lower_bound(
+        i, 0, sums->n,
+        group_number((uint16_t)sums->items[i]->shard, sums->items[i]->window) < number);
+
+    fg_assert(at < sums->n && sums->items[at]->shard == group->shard &&
+              sums->items[at]->window == group->window);
+    return at;
+}
+
+static void remove_id(Fg__Inner__GroupSum *item, struct fg_id id)
+{
+    uint8_t bytes[FG_ID_BYTES], *end = item->ids.data + item->ids.len, *at = item->ids.data;
+
+    fg_id_put(bytes, id);
+    /* One after another: a group is of one shard and a few minutes. */
+    while (at < end && memcmp(at, bytes, sizeof bytes) != 0)
+        at += sizeof bytes;
+    fg_assert(at < end);
+    memmove(at, at + sizeof bytes, (size_t)(end - at) - sizeof bytes);
+    item->ids.len -= sizeof bytes;
+}
+
+/* Subtracts from the digest, which has no bytes if it is zero. */
+static enum fg_code subtract(struct ing_query_sums *sums, ProtobufCBinaryData *digest,
+                             struct fg_id id, struct fg_err *err)
+{
+    struct fg_id rest = digest->len == 0 ? (struct fg_id){0} : fg_id_get(digest->data);
+
+    rest = fg_id_sub(rest, id);
+    if (digest->data == NULL) {
+        digest->data = fg_arena_alloc(sums->arena, FG_ID_BYTES);
+        if (digest->data == NULL)
+            return too_large(err);
+    }
+    fg_id_put(digest->data, rest);
+    digest->len = fg_id_is_zero(rest) ? 0 : FG_ID_BYTES;
+    return FG_OK;
+}
+
+enum fg_code ing_query_sums_remove(struct ing_query_sums *sums,
+                                   const struct ing_head_group_key *group, int64_t time_ns,
+                                   struct fg_id id, struct fg_err *err)
+{
+    uint32_t place = place_of(sums, group);
+    Fg__Inner__GroupSum *item = sums->items[place];
+
+    if (is_by_ids(sums->shards, group) || time_ns >= sums->shards->ids_since_ns) {
+        remove_id(item, id);
+    } else {
+        if (subtract(sums, &item->digest, id, err) != FG_OK)
+            return err->code;
+        item->count--;
+    }
+    /* As if it had never been begun (close_group()). */
+    if (item->count == 0 && item->ids.len == 0) {
+        memmove(&sums->items[place], &sums->items[place + 1],
+                (sums->n - place - 1) * sizeof(void *));
+        sums->n--;
+    }
+    return FG_OK;
 }

@@ -96,4 +96,9 @@ void ing_query_sums_add_all(struct ing_query_sums *sums, uint64_t count, struct 
 /* Ends the last group and completes the list. FG_E_LIMIT. */
 enum fg_code ing_query_sums_finish(struct ing_query_sums *sums, struct fg_err *err) fg_must_check;
 
+/* Takes a profile that was counted out of the complete list. FG_E_LIMIT. */
+enum fg_code ing_query_sums_remove(struct ing_query_sums *sums,
+                                   const struct ing_head_group_key *group, int64_t time_ns,
+                                   struct fg_id id, struct fg_err *err) fg_must_check;
+
 #endif

@@ -23,6 +23,8 @@ struct known {
     int64_t time_ns;
     uint16_t shard; /* as the head says */
     uint32_t window;
+    uint64_t service;
+    bool unreadable; /* its record */
 };
 
 struct world {
@@ -146,7 +148,9 @@ static void push(struct world *world, unsigned number)
     struct fg_buf batch;
 
     (void)snprintf(stack, sizeof stack, "p%u", number);
-    (void)snprintf(service, sizeof service, "s%llu", (unsigned long long)draw(world, SERVICES));
+    world->profiles[number].service = draw(world, SERVICES);
+    (void)snprintf(service, sizeof service, "s%llu",
+                   (unsigned long long)world->profiles[number].service);
     (void)snprintf(zone, sizeof zone, "z%llu", (unsigned long long)draw(world, 4));
     fg_buf_init(&batch, SIZE_MAX);
     world->profiles[number].time_ns = profile.time_ns;
@@ -260,6 +264,13 @@ static bool is_selected(const struct asking *asking, const struct known *known)
            known->time_ns <= asking->selection.end_ns;
 }
 
+/* A record that cannot be read counts only where nothing of it has to be. */
+static bool is_counted(const struct asking *asking, const struct known *known)
+{
+    return is_selected(asking, known) &&
+           !(known->unreadable && is_set(asking->shards.data, asking->shards.first, known->shard));
+}
+
 static bool is_by_id(const struct asking *asking, const struct known *known)
 {
     for (size_t i = 0; i < asking->shards.n_ids_of; i++)
@@ -283,7 +294,7 @@ static void expect_sum(struct world *world, const struct asking *asking,
         bool found = false;
 
         if (known->shard != sum->shard || known->window != sum->window ||
-            !is_selected(asking, known))
+            !is_counted(asking, known))
             continue;
         for (size_t at = 0; at < sum->ids.len; at += FG_ID_BYTES)
             found |= fg_id_eq(fg_id_get(sum->ids.data + at), known->id);
@@ -318,7 +329,7 @@ static void expect_sums(struct world *world, const struct asking *asking,
         summed += size_of(sums[i]);
     }
     for (unsigned i = 0; i < PROFILES; i++)
-        selected += is_selected(asking, &world->profiles[i]) &&
+        selected += is_counted(asking, &world->profiles[i]) &&
                     is_set(asking->shards.sums, asking->shards.first, world->profiles[i].shard);
     assert_int_equal(summed, selected);
 }
@@ -361,6 +372,80 @@ static void data_and_sums_are_of_the_shards_asked_for(void **state)
         fg__inner__select_reply__free_unpacked(reply, NULL);
         asking_done(world, &asking);
     }
+}
+
+/* ---- what cannot be read ---- */
+
+/* Damages all records of one service and some of others: at the front, or behind it. */
+static void spoil_some(struct world *world)
+{
+    struct fg_store_iter *iter =
+        fg_store_iter_create(world->store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
+    struct ing_head_profile_key key;
+    struct fg_store_batch batch;
+    struct known *known;
+    struct fg_err err;
+
+    fg_store_batch_init(&batch);
+    for (; iter->valid; fg_store_iter_next(iter)) {
+        assert_true(ing_head_get_profile_key(iter->key, &key));
+        known = find(world, key.id);
+        if (known->service != 0 && draw(world, 6) > 0)
+            continue;
+        known->unreadable = true;
+        fg_store_put(&batch, HEAD_PROFILES, iter->key,
+                     fg_slice_sub(iter->value, 0, draw(world, 2) * iter->value.len / 2));
+    }
+    fg_store_iter_destroy(iter);
+    assert_int_equal(fg_store_write(world->store, &batch, &err), FG_OK);
+    fg_store_batch_done(&batch);
+}
+
+/* The data of profiles that can be read, each once, and that others are lacking: as many as are
+ * wanted. What is lacking is in no sum of what the data has. */
+static void expect_what_can_be_read(struct world *world)
+{
+    Fg__Inner__SelectReply *reply;
+    unsigned counts[PROFILES], lacking = 0;
+    struct asking asking;
+    char lacks[64] = "";
+
+    asking_init(&asking);
+    draw_maps(world, &asking);
+    asking.selection.lenient = true;
+    assert_int_equal(ask_select(world, &asking), FG_OK);
+    reply = select_reply(&asking);
+    expect_sums(world, &asking, reply->sums, reply->n_sums);
+    count_profiles(&asking, counts);
+    for (unsigned i = 0; i < PROFILES; i++) {
+        const struct known *known = &world->profiles[i];
+        bool wanted = is_selected(&asking, known) &&
+                      is_set(asking.shards.data, asking.shards.first, known->shard);
+
+        assert_int_equal(counts[i], wanted && !known->unreadable);
+        lacking += wanted && known->unreadable;
+    }
+    if (lacking > 0)
+        (void)snprintf(lacks, sizeof lacks, "%u profiles in the head cannot be read: ", lacking);
+    assert_int_equal(strncmp(reply->stats->lacks, lacks, lacking > 0 ? strlen(lacks) : 1), 0);
+    fg__inner__select_reply__free_unpacked(reply, NULL);
+    asking_done(world, &asking);
+}
+
+/* In one pass, and in passes with room for one service each. */
+static void lenient_answers_leave_out_what_cannot_be_read(void **state)
+{
+    struct world *world = *state;
+
+    spoil_some(world);
+    for (unsigned chunk = 0; chunk < CHUNKS; chunk++)
+        expect_what_can_be_read(world);
+    head_close(&world->head);
+    head_query_pass_bytes = 1;
+    head_open(&world->head, world->store);
+    head_query_pass_bytes = 0;
+    for (unsigned chunk = 0; chunk < CHUNKS; chunk++)
+        expect_what_can_be_read(world);
 }
 
 static void only_profiles_with_the_ids_are_answered(void **state)
@@ -576,6 +661,8 @@ int main(void)
         cmocka_unit_test(series_are_of_the_shards_asked_for),
         cmocka_unit_test(call_for_another_store_is_refused),
         cmocka_unit_test(malformed_requests_are_refused),
+        cmocka_unit_test_setup_teardown(lenient_answers_leave_out_what_cannot_be_read, setup,
+                                        teardown),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
