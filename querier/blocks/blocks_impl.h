@@ -36,6 +36,8 @@
     M(COUNTER, BLOCKS_PIECES_MADE, "flamegrid_querier_pieces_total{result=\"read\"}",              \
       "Pieces of flame graphs, each the sum of the segments and blocks that lie in a range as a "  \
       "whole, by where they came from")                                                            \
+    M(COUNTER, BLOCKS_PIECES_JOINED, "flamegrid_querier_pieces_joined_total",                      \
+      "Waits of a query for a piece of a flame graph that another query was making")               \
     M(GAUGE, BLOCKS_CACHE_BYTES, "flamegrid_querier_cache_bytes",                                  \
       "Memory of the cache of segment and block data")                                             \
     M(GAUGE, BLOCKS_CACHE_ENTRIES, "flamegrid_querier_cache_entries",                              \

@@ -2,7 +2,10 @@
 
 #include "querier/blocks/cached_objects.h"
 
-enum { PIECE_SHARE = 16 }; /* a piece is at most a sixteenth of the cache */
+enum {
+    PIECE_SHARE = 16,                  /* a piece is at most a sixteenth of the cache */
+    PIECE_WAIT_NS = 100 * 1000 * 1000, /* for another query, then check the client */
+};
 
 /* ---- which parts ---- */
 
@@ -104,42 +107,71 @@ static void destroy_piece(void *value)
     free(piece);
 }
 
-struct fg_cache_entry *qry_piece_open(const struct qry_reader *reader, bool full,
-                                      const struct qry_piece **ret_piece)
+/* Waits while another query makes the piece. *state: of the entry, LOADING at first; still LOADING
+ * afterwards: the time for it is over. */
+static enum fg_code await_piece(const struct qry_reader *reader, struct fg_cache_entry *entry,
+                                int64_t until_mono_ns, enum fg_cache_state *state,
+                                struct fg_err *err)
 {
-    struct fg_cache_key key = key_of(reader, full);
-    enum fg_cache_state state;
-    bool mine;
-    struct fg_cache_entry *entry =
-        fg_cache_open(reader->blocks->cache, &key, reader->query->flow.id, &state, &mine);
+    fg_metric_add(reader->blocks->metrics, BLOCKS_PIECES_JOINED, 1);
+    while (*state == FG_CACHE_LOADING) {
+        int64_t left_ns = until_mono_ns - fg_mono_ns(reader->blocks->clock);
 
-    *ret_piece = NULL;
-    if (!mine && state == FG_CACHE_READY) {
-        *ret_piece = fg_cache_value(entry);
-    } else if (!mine) {
-        fg_cache_unref(entry);
-        entry = NULL;
+        if (qry_query_check(reader->query, err) != FG_OK)
+            return err->code;
+        if (left_ns <= 0)
+            break;
+        *state = fg_cache_wait(entry, FG_MIN(left_ns, PIECE_WAIT_NS));
     }
-    return entry;
+    return FG_OK;
 }
 
-void qry_piece_keep(const struct qry_reader *reader, struct fg_cache_entry *entry,
+enum fg_code qry_piece_open(const struct qry_reader *reader, bool full,
+                            struct fg_cache_entry **ret_entry, const struct qry_piece **ret_piece,
+                            struct fg_err *err)
+{
+    struct fg_cache_key key = key_of(reader, full);
+    int64_t now_ns = fg_mono_ns(reader->blocks->clock);
+    /* The other half is for making it here, if who makes it is too slow. */
+    int64_t until_mono_ns = now_ns + (reader->query->deadline_mono_ns - now_ns) / 2;
+    struct fg_cache_entry *entry;
+    enum fg_cache_state state;
+    bool mine;
+
+    do {
+        entry = fg_cache_open(reader->blocks->cache, &key, reader->query->flow.id, &state, &mine);
+        if (!mine && state == FG_CACHE_LOADING &&
+            await_piece(reader, entry, until_mono_ns, &state, err) != FG_OK) {
+            fg_cache_unref(entry);
+            return err->code;
+        }
+        if (!mine && state != FG_CACHE_READY)
+            fg_cache_unref(fg_take(entry));
+    } while (!mine && state == FG_CACHE_FAILED);
+    *ret_piece = !mine && entry != NULL ? fg_cache_value(entry) : NULL;
+    *ret_entry = entry;
+    return FG_OK;
+}
+
+void qry_piece_keep(const struct qry_reader *reader, bool full, struct fg_cache_entry *entry,
                     const struct qry_piece *piece)
 {
-    struct qry_piece *kept;
+    struct qry_piece *kept = fg_new(struct qry_piece);
     size_t bytes = sizeof *piece;
 
     if (piece->layer != NULL) {
         fg_crown_layer_pack(piece->layer);
         bytes += fg_crown_layer_bytes(piece->layer);
     }
+    *kept = *piece;
     if (bytes > reader->blocks->cache_max_bytes / PIECE_SHARE) {
-        fg_cache_fail(entry);
-        fg_crown_layer_destroy(piece->layer);
+        struct fg_cache_key key = key_of(reader, full);
+
+        /* Queries that wait get it. It counts nothing in the cache, which it would empty. */
+        fg_cache_fill(entry, kept, 0, destroy_piece);
+        fg_cache_drop(reader->blocks->cache, &key);
         return;
     }
-    kept = fg_new(struct qry_piece);
-    *kept = *piece;
     fg_cache_fill(entry, kept, bytes, destroy_piece);
     /* The trees that it was made of are thirty times as large, and would push it out. */
     fg_cache_spare(entry);

@@ -5,8 +5,12 @@
  * the parts at both ends of the range and what ingesters hold. A new segment, or one that is left
  * behind by the range, makes another piece.
  *
- * Parts that a deletion touches are in no piece. Two queries that need the same piece at the same
- * time both compute it: neither waits for the other.
+ * Parts that a deletion touches are in no piece.
+ *
+ * Of queries that need the same piece at the same time one makes it, and the others wait for it, as
+ * long as their clients do and for at most half of the time that each has left. If the one that
+ * makes it fails, or its client goes away, one of the others makes it. A query makes one piece at a
+ * time and waits for none meanwhile, so no two wait for each other.
  *
  * Thread: the query's; pieces never change.
  */
@@ -29,14 +33,17 @@ struct qry_piece {
  * others that are read. Returns how many of these there are; *ret_n: with those of crowns only. */
 uint32_t qry_piece_mark(struct qry_reader *reader, uint32_t *ret_n);
 
-/* Opens the piece of the marked parts. full: all nodes are kept. *ret_piece NULL: it is not there.
- * Then the entry, if it is not NULL, is the caller's to fill; it releases the entry in each case.
- */
-struct fg_cache_entry *qry_piece_open(const struct qry_reader *reader, bool full,
-                                      const struct qry_piece **ret_piece);
+/* Opens the piece of the marked parts, and waits while another query makes it. full: all nodes are
+ * kept. *ret_piece NULL: the caller makes it, and gives it to *ret_entry with qry_piece_keep() or
+ * fails that; *ret_entry NULL: it waited too long, and keeps what it makes for itself. The caller
+ * releases the entry in each case. FG_E_CANCELED, FG_E_DEADLINE: while it waited. */
+enum fg_code qry_piece_open(const struct qry_reader *reader, bool full,
+                            struct fg_cache_entry **ret_entry, const struct qry_piece **ret_piece,
+                            struct fg_err *err) fg_must_check;
 
-/* Gives a piece, with its layer, to the cache. */
-void qry_piece_keep(const struct qry_reader *reader, struct fg_cache_entry *entry,
+/* Gives a piece, with its layer, to queries that wait for it, and to the cache unless it is too
+ * large for that. */
+void qry_piece_keep(const struct qry_reader *reader, bool full, struct fg_cache_entry *entry,
                     const struct qry_piece *piece);
 
 #endif

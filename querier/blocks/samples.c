@@ -600,7 +600,8 @@ static enum fg_code add_piece(struct samples_summing *summing, struct fg_err *er
             reader->parts[i].in_piece = false;
         return FG_OK;
     }
-    entry = qry_piece_open(reader, taker->full, &kept);
+    if (qry_piece_open(reader, taker->full, &entry, &kept, err) != FG_OK)
+        return err->code;
     fg_metric_add(reader->blocks->metrics, kept != NULL ? BLOCKS_PIECES_CACHED : BLOCKS_PIECES_MADE,
                   1);
     if (kept != NULL) {
@@ -617,7 +618,7 @@ static enum fg_code add_piece(struct samples_summing *summing, struct fg_err *er
     if (entry == NULL && code == FG_OK)
         fg_crown_layer_destroy(made.layer);
     else if (code == FG_OK)
-        qry_piece_keep(reader, entry, &made);
+        qry_piece_keep(reader, taker->full, entry, &made);
     else if (entry != NULL)
         fg_cache_fail(entry);
     fg_cache_unref(entry);
