@@ -1,7 +1,6 @@
 #include "querier/http.h"
 
 #include "common/access/access.h"
-#include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/runtime/log.h"
 #include "querier/adhoc/adhoc.h"
@@ -14,6 +13,7 @@
 #include "querier/label_list.h"
 #include "querier/profile_list.h"
 #include "querier/progress.h"
+#include "querier/query_flow.h"
 #include "querier/query_quota.h"
 #include "querier/render.h"
 #include "querier/reply.h"
@@ -21,14 +21,12 @@
 #include "querier/status.h"
 #include "querier/together.h"
 #include "querier/usage.h"
-#include "querier/usage_counts.h"
 
 enum {
     REQUEST_MAX_BYTES = 1024 * 1024, /* a selector has hundreds of bytes */
     KEY_MAX_BYTES = 16 * 1024,       /* of a request that others may join; dashboards send less */
 };
 
-static const uint64_t SCRAPES = UINT64_C(0x736372617065); /* makes ids of flows of others */
 enum { ENCODE_COST = 4 };              /* compressing a byte takes as long as reading four */
 static const double SCRAPE_PART = 0.9; /* of a scrape's timeout, for the answer */
 
@@ -65,25 +63,10 @@ struct qry_http_binding {
     enum fg_audit_kind change; /* what requests are that do not read; READ: all do */
 };
 
-/* Counts what a query took that got a worker, or the answer of another one, for which it took
- * nothing. One of several tenants counts as one of the first, as in the lane. */
-static void count_usage(const struct qry_query *query)
-{
-    if (query->together.joined)
-        qry_usage_counts_add(query->querier->usage, query->tenants.ids[0],
-                             &(struct fg_usage_queries){.queries = 1});
-    else if (query->cpu_ns > 0)
-        qry_usage_counts_add(query->querier->usage, query->tenants.ids[0],
-                             &(struct fg_usage_queries){.queries = 1,
-                                                        .requests = query->requests,
-                                                        .read_bytes = query->planned_bytes,
-                                                        .cpu_us = (uint64_t)query->cpu_ns / 1000});
-}
-
 static void query_destroy(struct qry_query *query)
 {
     qry_fanout_end(query); /* before the arena, which has what it frees */
-    count_usage(query);
+    qry_flow_bill(query);
     qry_progress_destroy(query);
     fg_buf_done(&query->missing);
     fg_buf_done(&query->body);
@@ -257,14 +240,6 @@ static struct qry_query *query_create(const struct qry_http_binding *binding,
     return query;
 }
 
-/* Returns the smaller of two limits; 0 is no limit. */
-static int64_t least(int64_t a, int64_t b)
-{
-    if (a == 0 || b == 0)
-        return FG_MAX(a, b);
-    return FG_MIN(a, b);
-}
-
 /* A caller that may see some series only gets answers that select series, and no others. */
 static enum fg_code restrict_to_caller(struct qry_query *query, struct fg_err *err)
 {
@@ -283,8 +258,7 @@ static enum fg_code restrict_to_caller(struct qry_query *query, struct fg_err *e
 /* Finds the tenants of the request, and their limits. */
 static enum fg_code identify(struct qry_query *query, struct fg_err *err)
 {
-    struct fg_tenants *tenants = query->querier->tenants;
-    enum fg_code code = FG_OK;
+    const struct fg_tenants *tenants = query->querier->tenants;
 
     if (fg_access_tenants(query->req, fg_tenants_are_several(tenants), &query->tenants, err) !=
         FG_OK) {
@@ -301,53 +275,12 @@ static enum fg_code identify(struct qry_query *query, struct fg_err *err)
     }
     if (restrict_to_caller(query, err) != FG_OK)
         return err->code;
-    for (size_t i = 0; i < query->tenants.n; i++) {
-        struct fg_limits *limits = fg_tenants_limits(tenants, query->tenants.ids[i]);
-
-        /* A query of several tenants keeps to the strictest limit of each kind. */
-        query->length_max_ns = least(query->length_max_ns, limits->values.max_query_length_ns);
-        query->lookback_ns = least(query->lookback_ns, limits->values.max_query_lookback_ns);
-        query->bytes_max =
-            (uint64_t)least((int64_t)query->bytes_max, (int64_t)limits->values.max_query_bytes);
-        if (code == FG_OK)
-            code = qry_quota_check(query, i, limits, err);
-        query->retention_ns[i] = fg_limits_longest_kept_ns(&limits->values);
-        if (i == 0) /* a query of several tenants counts as one of the first */
-            query->flow = (struct fg_flow){
-                .id = fg_hash64_table(query->tenants.ids[0]),
-                .queued_max = (unsigned)limits->values.max_queued_queries,
-                .running_max = (unsigned)limits->values.max_concurrent_queries,
-            };
-        fg_limits_unref(limits);
-    }
-    return code;
-}
-
-static enum fg_submit queue(struct qry_query *query)
-{
-    const struct querier *querier = query->querier;
-    bool several = fg_tenants_are_several(querier->tenants);
-    struct fg_flow flow = query->flow;
-
-    /* A query by a program at an interval is one of its tenant apart from people's queries. So
-     * neither these nor scrapes of other tenants wait behind it, and it takes no more of the lane
-     * than a further tenant would. */
-    if (query->scraped) {
-        if (!several)
-            flow = (struct fg_flow){.id = 0}; /* limits are for several tenants */
-        flow.id = fg_mix64(query->flow.id ^ SCRAPES);
-    }
-    /* With several tenants each is a flow of the lane, so that none waits for all queries of
-     * another. A tenant alone gets all workers. */
-    if (query->scraped || several)
-        return fg_work_submit_flow(querier->work, FG_LANE_QUERY, &flow, &query->job);
-    return fg_work_submit(querier->work, FG_LANE_QUERY, &query->job) ? FG_SUBMIT_QUEUED
-                                                                     : FG_SUBMIT_LANE_FULL;
+    return qry_flow_limit(query, err);
 }
 
 enum fg_code qry_http_submit(struct qry_query *query, struct fg_err *err)
 {
-    switch (queue(query)) {
+    switch (qry_flow_submit(query)) {
     case FG_SUBMIT_QUEUED:
         return FG_OK;
     case FG_SUBMIT_FLOW_FULL:

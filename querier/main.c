@@ -126,6 +126,10 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
         .usage_interval_ns = settings.usage_interval_ns,
         .usage_spool = settings.usage_spool[0] != '\0' ? settings.usage_spool : NULL,
     });
+    /* Without the addresses of the others it cannot know whether it is the only one. */
+    if (service->share != NULL && qry_start(service->querier, service->share, service->server,
+                                            program->registry, err) != FG_OK)
+        return err->code;
     qry_routes(service->querier, program->http);
     service->admin_api = fg_program_admin_api(program, service->bucket);
     service->admin_api.use = qry_limit_use;
@@ -206,6 +210,7 @@ static void stop(struct fg_program *program)
     if (service->server != NULL)
         /* Before the workers: it brings reads of other queriers to the share. */
         fg_rpc_server_stop(service->server);
+    qry_stop(service->querier); /* before the workers: it brings them evaluations of rules */
     /* Waits for the queries that run; they use everything below. */
     fg_work_destroy(program->work);
     program->work = NULL;

@@ -5,7 +5,8 @@
 #include "querier/http.h"
 #include "querier/query_quota.h"
 #include "querier/replicas/replicas.h"
-#include "querier/rules/rules.h"
+#include "querier/rules/rule_evaluator.h"
+#include "querier/rules/rule_minute.h"
 #include "querier/together.h"
 #include "querier/ui.h"
 #include "querier/usage_counts.h"
@@ -78,7 +79,8 @@ struct querier *qry_create(const struct qry_config *config)
             .shared = config->tenants != NULL && fg_tenants_are_several(config->tenants),
         });
     querier->together = qry_together_create(qry_http_submit);
-    querier->rules = qry_rules_create(config->registry, config->rules_delay_ns);
+    querier->rules = qry_rules_create(config->registry);
+    querier->rules_delay_ns = config->rules_delay_ns;
     if (config->bucket != NULL && config->usage_interval_ns > 0)
         count_usage(querier, config);
     if (config->tenants != NULL) {
@@ -92,6 +94,22 @@ struct querier *qry_create(const struct qry_config *config)
     return querier;
 }
 
+enum fg_code qry_start(struct querier *querier, struct qry_share *share,
+                       struct fg_rpc_server *server, struct fg_registry *registry,
+                       struct fg_err *err)
+{
+    return qry_rule_evaluator_create(
+        &(struct qry_rule_evaluator_config){
+            .querier = querier, .share = share, .server = server, .registry = registry},
+        &querier->rule_evaluator, err);
+}
+
+void qry_stop(struct querier *querier)
+{
+    if (querier != NULL)
+        qry_rule_evaluator_stop(querier->rule_evaluator);
+}
+
 void qry_destroy(struct querier *querier)
 {
     if (querier == NULL)
@@ -101,6 +119,7 @@ void qry_destroy(struct querier *querier)
     qry_quota_destroy(querier->quota); /* which asks ingesters */
     fg_quotas_destroy(querier->quotas);
     qry_usage_counts_destroy(querier->usage);
+    qry_rule_evaluator_destroy(querier->rule_evaluator);
     qry_rules_destroy(querier->rules);
     qry_together_destroy(querier->together);
     qry_blocks_destroy(querier->blocks);

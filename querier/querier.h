@@ -6,7 +6,7 @@
  *
  * Thread: handlers run on the loops of the HTTP server and hand over at once. A query is
  * straight-line code on the QUERY lane of the worker pool and may wait there for peers and for the
- * bucket. The querier itself is read-only after qry_create(), so it needs no lock.
+ * bucket. The querier itself is read-only after qry_start(), so it needs no lock.
  * Memory: a query has an arena and trees that end with it; a response is at most answer_max_bytes.
  */
 #ifndef FG_QUERIER_QUERIER_H
@@ -107,6 +107,22 @@ struct querier;
  * before. It waits until abandoned calls to ingesters have ended. */
 struct querier *qry_create(const struct qry_config *config);
 void qry_destroy(struct querier *querier);
+
+struct fg_rpc_server;
+struct qry_share;
+
+/*
+ * Starts what the querier does without being asked: it evaluates recording rules each minute, and
+ * shares that with the other queriers of the share, of which server serves the calls; it has not
+ * started yet. share and server NULL: this is the only querier. Once, before queries come; needs a
+ * bucket. FG_E_LIMIT: no more threads.
+ */
+enum fg_code qry_start(struct querier *querier, struct qry_share *share,
+                       struct fg_rpc_server *server, struct fg_registry *registry,
+                       struct fg_err *err) fg_must_check;
+
+/* Stops that, before the pool is destroyed. Accepts NULL, and a querier that was not started. */
+void qry_stop(struct querier *querier);
 
 /* Makes queries that come from now on read the manifests again, since something has changed in the
  * bucket that responses have to show at once. Any thread. */

@@ -39,6 +39,7 @@ struct qry_lost;
 struct qry_progress;
 struct qry_query;
 struct qry_quota;
+struct qry_rule_evaluator;
 struct qry_rules;
 struct qry_together;
 struct qry_usage_counts;
@@ -50,7 +51,7 @@ enum {
     MISSING_MAX_BYTES = 1024, /* of the text in the header X-Flamegrid-Missing */
 };
 
-/* What all queries of a process share. Read-only after qry_create(), except for round_robin,
+/* What all queries of a process share. Read-only after qry_start(), except for round_robin,
  * pending and adhoc_memory, which any thread may use. */
 struct querier {
     struct fg_ring_watch *ring; /* of the ingesters, with peers; or one ingester; or neither */
@@ -64,13 +65,15 @@ struct querier {
     struct fg_clock *clock;
     struct fg_audit *audit; /* NULL: none */
     struct fg_metrics *metrics, *replicas_metrics;
-    struct qry_http_binding *bindings; /* of the routes; http.c */
-    struct qry_together *together;     /* queries that ask the same */
-    struct qry_blocks *blocks;         /* NULL: there is no bucket */
-    struct qry_rules *rules;           /* recording rules */
-    struct qry_usage_counts *usage;    /* what queries take; NULL: not counted */
-    struct fg_quotas *quotas;          /* bytes that they read in an hour; NULL: not counted */
-    struct qry_quota *quota;           /* tells the other queriers; NULL: nobody does */
+    struct qry_http_binding *bindings;         /* of the routes; http.c */
+    struct qry_together *together;             /* queries that ask the same */
+    struct qry_blocks *blocks;                 /* NULL: there is no bucket */
+    struct qry_rules *rules;                   /* values of recording rules */
+    struct qry_rule_evaluator *rule_evaluator; /* evaluates them each minute; NULL: scrapes do */
+    int64_t rules_delay_ns;         /* so long ago has a minute ended before they are evaluated */
+    struct qry_usage_counts *usage; /* what queries take; NULL: not counted */
+    struct fg_quotas *quotas;       /* bytes that they read in an hour; NULL: not counted */
+    struct qry_quota *quota;        /* tells the other queriers; NULL: nobody does */
     int64_t timeout_ns;
     uint64_t answer_max_bytes, refine_max_bytes;
     uint64_t adhoc_upload_max_bytes, adhoc_decode_max_bytes;

@@ -38,7 +38,7 @@ const struct fg_conf_field qry_fields[] = {
     {"rules_delay", FG_CONF_NS, CONF(rules_delay_ns), .def = "2m", .min = "0s", .max = "1h",
      .doc =
          "How long after its end a minute is evaluated by recording rules. Profiles of the minute "
-         "that arrive later are missing in the metrics."},
+         "that arrive later are missing in the metrics. All queriers should have the same value."},
     {"adhoc_upload_max_bytes", FG_CONF_BYTES, CONF(adhoc_upload_max_bytes), .def = "16MiB",
      .min = "0", .max = "256MiB",
      .doc = "Size of an ad hoc profile, a file that is uploaded to look at it, as received. Larger "

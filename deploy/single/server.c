@@ -275,6 +275,8 @@ static enum fg_code start_querier(struct server *server, struct fg_program *prog
         .usage_spool = single_querier.usage_spool[0] != '\0' ? single_querier.usage_spool
                                                              : server->usage_spool,
     });
+    if (qry_start(server->querier, NULL, NULL, program->registry, err) != FG_OK)
+        return err->code;
     qry_routes(server->querier, program->http);
     fg_access_routes(program->access, program->http);
     return FG_OK;
@@ -450,6 +452,7 @@ static void stop(struct fg_program *program)
     cmp_stop(server->compactor);
     if (server->rpc != NULL)
         fg_rpc_server_stop(server->rpc);
+    qry_stop(server->querier); /* before the workers: it brings them evaluations of rules */
     /* Waits for the uploads and queries that run: they use everything below. */
     fg_work_destroy(program->work);
     program->work = NULL;

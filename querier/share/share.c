@@ -2,7 +2,6 @@
 
 #include "common/base/time.h"
 #include "common/cluster/manifest/name.h"
-#include "common/cluster/membership/peer_directory.h"
 #include "common/runtime/work.h"
 #include "common/storage/bucket/impl.h"
 #include "proto/inner.pb-c.h"
@@ -22,7 +21,7 @@ static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS; /* dashboards ask every mi
 /* clang-format off */
 const struct fg_conf_field qry_share_fields[] = {
     {"queriers", FG_CONF_STRING, CONF(queriers), .def = "", .max = "8000",
-     .doc = "Addresses at which queriers call each other, tcp://HOST:PORT, separated by commas. Each querier caches a share of the segment and block data for all queriers. A host name stands for all of its addresses; over TLS, such names require `rpc.tls_server_name`. Empty: each querier caches for itself only."},
+     .doc = "Addresses at which queriers call each other, tcp://HOST:PORT, separated by commas. Each querier caches a share of the segment and block data for all queriers, and evaluates a share of the tenants' recording rules each minute. A host name stands for all of its addresses; over TLS, such names require `rpc.tls_server_name`. Empty: each querier caches for itself only, and recording rules are evaluated when their metrics are scraped."},
     {"listen", FG_CONF_STRING, CONF(listen), .def = "tcp://127.0.0.1:4102", .min = "1",
      .doc = "Listen address for calls of other queriers. It is unused if `queriers` is empty."},
     {"cache_max_bytes", FG_CONF_BYTES, CONF(cache_max_bytes), .def = "128MiB", .min = "0",
@@ -410,6 +409,16 @@ struct fg_bucket *qry_share_bucket(struct qry_share *share)
     return &share->bucket;
 }
 
+struct fg_peer_directory *qry_share_queriers(const struct qry_share *share)
+{
+    return share->queriers;
+}
+
+uint64_t qry_share_start_id(const struct qry_share *share)
+{
+    return share->start_id;
+}
+
 enum fg_code qry_share_create(const struct qry_share_config *config, struct qry_share **ret_share,
                               struct fg_err *err)
 {
@@ -423,7 +432,8 @@ enum fg_code qry_share_create(const struct qry_share_config *config, struct qry_
     share->settings = *config->settings;
     share->inner = config->bucket;
     share->clock = config->clock;
-    fg_assert(getrandom(&share->start_id, sizeof share->start_id, 0) == sizeof share->start_id);
+    while (share->start_id == 0) /* 0: a reply of no querier */
+        fg_assert(getrandom(&share->start_id, sizeof share->start_id, 0) == sizeof share->start_id);
     share->pages = qry_pages_create(config->bucket, config->disk, share->settings.cache_max_bytes);
     share->peers = fg_peers_create(&(struct fg_peers_config){
         .rpc = config->rpc,

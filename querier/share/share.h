@@ -17,6 +17,7 @@
 #ifndef FG_QUERIER_SHARE_SHARE_H
 #define FG_QUERIER_SHARE_SHARE_H
 
+#include "common/cluster/membership/peer_directory.h"
 #include "common/net/rpc/rpc.h"
 #include "common/runtime/config.h"
 #include "common/runtime/metrics.h"
@@ -53,6 +54,13 @@ struct fg_bucket *qry_share_bucket(struct qry_share *share);
 
 /* Sets the handler for other queriers, in a server that has not started yet. */
 void qry_share_serve(struct qry_share *share, struct fg_rpc_server *server);
+
+/* Returns the queriers of the share, this one included. They live as long as the share. */
+struct fg_peer_directory *qry_share_queriers(const struct qry_share *share);
+
+/* Returns the number, random and never 0, by which this run of the querier knows itself in a reply:
+ * one of the addresses of the share is its own, and only a call can tell which. */
+uint64_t qry_share_start_id(const struct qry_share *share);
 
 /* Destroys it. No read is under way, and the server has stopped. NULL is fine. */
 void qry_share_destroy(struct qry_share *share);

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import re
+import signal
 import sys
 import threading
 import time
@@ -29,6 +30,8 @@ SELECTOR = '{__profile_type__="%s"}' % CPU
 SETTINGS = ["--compactor.interval", "1h"]
 MINUTES = 3
 RECONNECT_S = 60
+EVALUATED_S = 20  # until rules are evaluated after something has changed: two rounds of the evaluator, and a retry
+UNASKED_S = 6  # more than a round
 PROFILES = 240
 NAMES = ["main", "work", "serve", "step0", "step1", "step2", 'odd "name"\\ {x}', "caf\u00e9"]
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
@@ -178,8 +181,8 @@ def want_top(groups, count, own, share):
     return want
 
 
-def check_values(world, client, rules, number):
-    found = scrape(client, world.end_ms(number) + world.rng.choice([0, 1, 59_999]))
+def check_values(world, client, rules, number, after_ms=(0, 1, 59_999)):
+    found = scrape(client, world.end_ms(number) + world.rng.choice(after_ms))
     cpu, memory = world.minute(number, world.cpu), world.minute(number, world.memory)
     at_s = found["flamegrid_rule_minute_end_timestamp_seconds"][frozenset()][0]
     check(at_s * 1000 == world.end_ms(number), "%s", at_s)
@@ -486,11 +489,127 @@ def two_queriers(rng):
         for client in clients:
             for number in range(MINUTES):
                 check_values(world, client, rules, number)
-        queriers[0].kill()
-        queriers[0].start()
-        queriers[0].wait_ready()
+        for querier in queriers:  # both: the owner of the rules has the values of all minutes in its cache
+            querier.kill()
+            querier.start()
+        for querier in queriers:
+            querier.wait_ready()
         check_values(world, flamegrid.Client(queriers[0].port), rules, 1)
         nothing_is_incomplete(world, members, rules, flamegrid.Client(queriers[0].port))
+
+
+def minutes_of(member, result):
+    return member.metrics().get('flamegrid_querier_rule_scheduled_total{result="%s"}' % result, 0)
+
+
+def scrapes_of(member, by):
+    return member.metrics().get('flamegrid_querier_rule_scrapes_total{by="%s"}' % by, 0)
+
+
+def evaluations_of(member):
+    return member.metrics()['flamegrid_querier_rule_evaluations_total{result="complete"}']
+
+
+def wait_until(condition, what, timeout=EVALUATED_S):
+    deadline = time.monotonic() + timeout
+    while not condition():
+        check(time.monotonic() < deadline, "not in %d s: %s", timeout, what)
+        time.sleep(0.2)
+
+
+def delay_of(border_s):
+    """The least delay of at least two minutes with which a minute becomes due at border_s."""
+    return 120 + (border_s - 120) % 60
+
+
+class Now(World):
+    """Profiles of the newest minutes that are due, of which the last one will be at border_s."""
+
+    def __init__(self, rng, border_s):
+        super().__init__(rng)
+        self.start_s = border_s - delay_of(border_s) - MINUTES * 60
+
+    @staticmethod
+    def values(member, headers=None):
+        """What a scrape has, without what says how it was made, and the end of the minute."""
+        found = scrape(flamegrid.Client(member.port), headers=headers)
+        for name in ("last_evaluation_timestamp_seconds", "evaluation_duration_seconds", "profiles_late"):
+            found.pop("flamegrid_rule_" + name, None)
+        return found
+
+
+def evaluated_each_minute(rng):
+    """One querier evaluates the rules, without being asked; another one does if it dies, and all answer the same."""
+    border_s = int(time.time()) + 45
+    world = Now(rng, border_s)
+    settings = {**cluster.QUICK, "querier": [*cluster.QUICK["querier"], "--querier.rules_delay", "%ds" % delay_of(border_s)]}
+    with cluster.Cluster(ingesters=2, distributors=1, queriers=2, compactors=1, settings=settings) as members:
+        members.start()
+        queriers = members.of("querier")
+        world.push(flamegrid.Client(members.of("distributor")[0].port), PROFILES)
+        rules = rules_of(flamegrid.Client(queriers[0].port))
+        time.sleep(UNASKED_S)
+        check(not any(minutes_of(member, "complete") for member in queriers), "rules are evaluated that nobody scrapes")
+
+        # One of them evaluates the next minute.
+        scrape(flamegrid.Client(queriers[0].port))
+        time.sleep(border_s - 1 - time.time())
+        before = [minutes_of(member, "complete") for member in queriers]
+        wait_until(lambda: [minutes_of(member, "complete") for member in queriers] != before, "a minute without a scrape",
+                   1 + EVALUATED_S)
+        check(time.time() >= border_s, "a minute was evaluated before it was due")
+        owner, = (member for member in queriers if minutes_of(member, "complete"))
+        other, = (member for member in queriers if member is not owner)
+        computed, passed = [evaluations_of(member) for member in queriers], scrapes_of(other, "owner")
+        found = [world.values(member) for member in queriers for _ in range(2)]
+        check(found == found[:1] * 4, "two answers: %s", found)
+        check([evaluations_of(member) for member in queriers] == computed, "a scrape has computed the minute again")
+        check(scrapes_of(other, "owner") == passed + 2, "%s", other.metrics())
+        check_values(world, flamegrid.Client(owner.port), rules, MINUTES - 1, [0])
+
+        # An owner that does not answer costs half of a scrape's time, and no value.
+        owner.signal(signal.SIGSTOP)
+        begun = time.monotonic()
+        check(world.values(other, {"X-Prometheus-Scrape-Timeout-Seconds": "10"}) == found[0], "other values")
+        check(time.monotonic() - begun < 10 and scrapes_of(other, "fallback") == 1, "%s", other.metrics())
+        owner.signal(signal.SIGCONT)
+
+        # One that is gone has an heir, which is not asked either, and ingesters that are away leave a minute for later.
+        for member in queriers:
+            member.kill()
+        for member in members.of("ingester"):
+            member.kill()
+        other.start()
+        wait_until(lambda: minutes_of(other, "failed") > 0, "an evaluation that fails")
+        check(minutes_of(other, "complete") == 0, "complete without ingesters: %s", other.metrics())
+        for member in members.of("ingester"):
+            member.start()
+        wait_until(lambda: minutes_of(other, "complete") > 0, "the evaluation again", RECONNECT_S)
+        computed = evaluations_of(other)
+        client = flamegrid.Client(other.wait_ready().port)
+        if time.time() < border_s + 55:
+            check(world.values(other) == found[0] and evaluations_of(other) == computed, "other values of the heir")
+        check_values(world, client, rules, MINUTES - 1, [0])
+
+
+def one_server(rng):
+    """It evaluates alone, also after a restart."""
+    border_s = int(time.time()) + 30
+    world = Now(rng, border_s)
+    with flamegrid.Server(*SETTINGS, "--querier.rules_delay", "%ds" % delay_of(border_s)) as server:
+        client = flamegrid.Client(server.start().wait_ready().port)
+        world.push(client, PROFILES)
+        rules = rules_of(client)
+        scrape(client)
+        complete = 'flamegrid_querier_rule_scheduled_total{result="complete"} %d\n'
+        wait_until(lambda: complete % 1 in server.metrics(), "an evaluation without a scrape")
+        check(server.terminate() == 0, "%s", server.log_tail())
+        client = flamegrid.Client(server.start().wait_ready().port)
+        wait_until(lambda: complete % 1 in server.metrics(), "an evaluation after a restart")
+        wait_until(lambda: complete % 2 in server.metrics(), "the next minute", border_s + EVALUATED_S - time.time())
+        check('flamegrid_querier_rule_tenants 1\n' in server.metrics(), "%s", server.metrics())
+        check_values(world, client, rules, MINUTES - 1, [0])
+        check('flamegrid_querier_rule_evaluations_total{result="cached"} %d\n' % len(rules) in server.metrics(), "not cached")
 
 
 def nothing_is_incomplete(world, members, rules, client):
@@ -616,7 +735,7 @@ def unreadable_profiles(rng):
 def main():
     arguments, tally = flamegrid.parse_seeded(flamegrid.arguments_of(__doc__))
     for case in (the_service, wrong_rules, values_are_those_of_the_profiles, many_at_once, tenants_that_scrape, minutes_without_data, late_profiles, budget, damaged_object,
-                 unreadable_profiles, two_queriers):
+                 unreadable_profiles, two_queriers, evaluated_each_minute, one_server):
         tally.run("rules_" + case.__name__, case, random.Random(arguments.seed))
     tally.finish()
 

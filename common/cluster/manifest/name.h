@@ -15,6 +15,8 @@
  *   tenants/<tenant>/adhoc/<id>-<time>-<crc>-<file>
  *                                             a file that somebody looks at
  *                                             (querier/adhoc/adhoc_store.h)
+ *   rules/scraped                             tenants whose recording rules are evaluated
+ *                                             (querier/rules/scraped_tenants.h)
  *   usage/days/<tenant>/<day>/<version>       what a tenant used on a day; 2026-11-27, ten digits
  *                                             (common/cluster/usage/document.h)
  *   usage/queries/<day>/<process>-<number>    what queries of all tenants took; hexadecimal
@@ -42,6 +44,7 @@ enum {
 
 #define FG_NAME_L0         "manifests/l0"
 #define FG_NAME_COMPACTORS "manifests/compactors"
+#define FG_NAME_SCRAPED    "rules/scraped"
 #define FG_NAME_SEGMENTS   "segments/" /* to list what is there */
 #define FG_NAME_TENANTS    "tenants/"
 

@@ -30,6 +30,7 @@ static const struct fg_rpc_kind kinds[FG_RPC_METHODS] = {
     [FG_RPC_USE]    = {"use",    FG_RPC_DISTRIBUTOR | FG_RPC_QUERIER, USE_MAX_BYTES},
     [FG_RPC_QUERY_USE] = {"query_use", FG_RPC_QUERIER, USE_MAX_BYTES},
     [FG_RPC_SETTINGS] = {"settings", FG_RPC_QUERIER, SMALL_MAX_BYTES},
+    [FG_RPC_RULES]  = {"rules",  FG_RPC_QUERIER,     SMALL_MAX_BYTES},
     [FG_RPC_CANCEL] = {"cancel", FG_RPC_ANY_ROLE,    SMALL_MAX_BYTES},
 };
 /* clang-format on */

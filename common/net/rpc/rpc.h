@@ -76,6 +76,7 @@ enum fg_rpc_method {
     FG_RPC_USE = 14,       /* distributor, querier -> ingester: what tenants use of their limits */
     FG_RPC_QUERY_USE = 15, /* querier -> ingester: likewise, of those of queries */
     FG_RPC_SETTINGS = 16,  /* querier -> ingester: its settings in force, for admins */
+    FG_RPC_RULES = 17,     /* querier -> querier: metrics of recording rules */
     FG_RPC_METHODS
 };
 

@@ -1,0 +1,126 @@
+/* The object with the tenants whose metrics are scraped. */
+#include "common/base/time.h"
+#include "querier/rules/scraped_tenants.h"
+#include "tests/lib/bucket_doubles.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static const int64_t START_NS = INT64_C(30000000) * FG_MINUTE_NS;
+
+struct fixture {
+    struct fg_bucket *memory;
+    struct fg_bucket_faulty *faulty;
+    struct qry_scraped_tenants object;
+};
+
+static int set_up(void **state)
+{
+    static const struct fg_bucket_faults none;
+    struct fixture *f = fg_new(struct fixture);
+
+    f->memory = fg_bucket_memory();
+    f->faulty = fg_bucket_faulty_create(f->memory, &none);
+    f->object = (struct qry_scraped_tenants){.bucket = fg_bucket_faulty_bucket(f->faulty),
+                                             .arena = fg_arena_create(64 << 20)};
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    fg_bucket_close(fg_bucket_faulty_bucket(f->faulty));
+    fg_bucket_close(f->memory);
+    fg_arena_destroy(f->object.arena);
+    free(f);
+    return 0;
+}
+
+/* Records scrapes of tenants whose names are one letter each. */
+static enum fg_code record(struct fixture *f, const char *letters, int64_t now_ns)
+{
+    struct qry_rule_tenant tenants[8] = {0};
+    struct fg_err err;
+    size_t n = strlen(letters);
+
+    assert_true(n <= FG_COUNT(tenants));
+    for (size_t i = 0; i < n; i++) {
+        tenants[i].name[0] = letters[i];
+        tenants[i].scraped_ns = now_ns;
+    }
+    return qry_scraped_tenants_record(&f->object, tenants, n, now_ns, &err);
+}
+
+/* "tenant+seconds since START;" of each. */
+static void assert_all(struct fixture *f, const char *want)
+{
+    Fg__Inner__ScrapedTenants *all;
+    struct fg_buf found;
+    struct fg_err err;
+
+    assert_int_equal(qry_scraped_tenants_read(&f->object, &all, &err), FG_OK);
+    fg_buf_init(&found, SIZE_MAX);
+    for (size_t i = 0; i < all->n_tenants; i++) {
+        fg_buf_append(&found, all->tenants[i]->tenant.data, all->tenants[i]->tenant.len);
+        fg_buf_printf(&found, "+%lld;",
+                      (long long)(all->tenants[i]->scraped_ms - START_NS / FG_MS_NS) / 1000);
+    }
+    fg_buf_putc(&found, '\0');
+    assert_string_equal((const char *)found.ptr, want);
+    fg_buf_done(&found);
+}
+
+static void queriers_record_in_one_list(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_all(f, "");
+    assert_int_equal(record(f, "bd", START_NS), FG_OK);
+    assert_int_equal(record(f, "ace", START_NS + 5 * FG_SECOND_NS), FG_OK);
+    assert_all(f, "a+5;b+0;c+5;d+0;e+5;");
+    assert_int_equal(record(f, "be", START_NS + 2 * FG_SECOND_NS), FG_OK);
+    assert_all(f, "a+5;b+2;c+5;d+0;e+5;");
+}
+
+static void lapsed_tenants_are_removed(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(record(f, "ac", START_NS), FG_OK);
+    assert_int_equal(record(f, "b", START_NS + FG_SECOND_NS), FG_OK);
+    assert_int_equal(record(f, "c", START_NS + RULE_SCRAPED_NS), FG_OK);
+    assert_all(f, "b+1;c+3600;");
+}
+
+/* Whatever the k-th request of the bucket does, a scrape that is recorded again is there once. */
+static void faults_of_the_bucket(void **state)
+{
+    struct fixture *f = *state;
+
+    for (uint64_t k = 1; k <= 6; k++) {
+        const char letter[] = {(char)('a' + k), '\0'};
+
+        fg_bucket_faulty_fail(f->faulty, 1 + k % 3, k % 2 == 0);
+        enum fg_code code = record(f, letter, START_NS);
+        fg_bucket_faulty_fail(f->faulty, 0, false);
+        if (code != FG_OK)
+            assert_int_equal(record(f, letter, START_NS), FG_OK);
+    }
+    assert_all(f, "b+0;c+0;d+0;e+0;f+0;g+0;");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(queriers_record_in_one_list, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lapsed_tenants_are_removed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(faults_of_the_bucket, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
