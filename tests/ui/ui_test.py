@@ -7,6 +7,7 @@ its sources.
 Pictures of the pages are in build/ui/pictures afterwards.
 """
 
+import concurrent.futures
 import filecmp
 import gzip
 import http.server
@@ -292,23 +293,30 @@ def main():
             return
         browser.look(tally, file, cases, about)
 
-    build("built files are those of the sources", sources.built_files_are_those_of_the_sources)
-    build("parts work without a browser", sources.parts_work_without_a_browser)
-    if tally.wants("budgets"):
-        look("pages.mjs", ["budgets"], os.path.join(SOURCES, "dist"))
-    for settings, prepare, file, cases in WORLDS.values():
+    def build_all():
+        build("built files are those of the sources", sources.built_files_are_those_of_the_sources)
+        build("parts work without a browser", sources.parts_work_without_a_browser)
+        if tally.wants("budgets"):
+            look("pages.mjs", ["budgets"], os.path.join(SOURCES, "dist"))
+
+    def look_at(settings, prepare, file, cases):
         cases = [case for case in cases if tally.wants(case)]
         if not cases:
-            continue
+            return
         with tempfile.TemporaryDirectory(prefix="flamegrid-ui.") as folder, flamegrid.Server(*settings, data=folder) as server:
             server.start().wait_ready()
             prepare(server)
             look(file, cases, "http://127.0.0.1:%d" % server.port)
-    cases = [case for case in GOVERNED if tally.wants(case)]
-    if cases:
-        with governed(browser) as server:
-            look("admin.mjs", cases, "http://127.0.0.1:%d" % server.port)
-    if tally.wants(PERSON):
+
+    def look_at_governed():
+        cases = [case for case in GOVERNED if tally.wants(case)]
+        if cases:
+            with governed(browser) as server:
+                look("admin.mjs", cases, "http://127.0.0.1:%d" % server.port)
+
+    def look_as_a_person():
+        if not tally.wants(PERSON):
+            return
         provider = world.Provider("ui-provider")
         try:
             provider.ready()
@@ -317,10 +325,21 @@ def main():
                 look("admin.mjs", [PERSON], here.url)
         except agents.Unavailable as why:
             tally.skip(PERSON, why)
-    if any(map(tally.wants, SLOW)):
-        with cluster.Cluster(ingesters=3, distributors=1, queriers=1, compactors=1) as slow:
-            prepare_slow(slow, browser)
-            look("pages.mjs", [case for case in SLOW if tally.wants(case)], "http://127.0.0.1:%d" % slow.of("distributor")[0].port)
+
+    def look_at_slow():
+        cases = [case for case in SLOW if tally.wants(case)]
+        if cases:
+            with cluster.Cluster(ingesters=3, distributors=1, queriers=1, compactors=1) as slow:
+                prepare_slow(slow, browser)
+                look("pages.mjs", cases, "http://127.0.0.1:%d" % slow.of("distributor")[0].port)
+
+    # A browser waits most of the time, so two look at once. The longest first.
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        looks = [pool.submit(look_at, *WORLDS[name]) for name in ("full", "rollout")]
+        looks += [pool.submit(work) for work in (look_at_governed, build_all, look_at_slow, look_as_a_person)]
+        looks += [pool.submit(look_at, *WORLDS[name]) for name in ("fixed", "forwarding", "own", "empty")]
+    for done in looks:
+        done.result()
     tally.finish()
 
 
