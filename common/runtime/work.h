@@ -80,7 +80,7 @@ bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin
 /* Does the same with a job that lets the worker's other pinned jobs go first, for up to a second.
  * The order among jobs that yield is kept. */
 bool fg_work_submit_yielding(struct fg_work *work, enum fg_lane lane, uint64_t pin,
-                             struct fg_job *job);
+                             struct fg_job *job) fg_must_check;
 
 /*
  * Submits a job that only helps a running one, `owner` (task_group.h), and ends before it. Returns
