@@ -4,6 +4,7 @@
     cli_test.py [-k REGEX]
 """
 
+import datetime
 import gzip
 import http.client
 import http.server
@@ -787,11 +788,21 @@ def case_query_failures(cli):
     cli.bad(1, "no server at 127.0.0.1:1: ", "query", "shop", "--url", "127.0.0.1:1")
 
 
+def span_around(err, time_text):
+    """Returns the options with the times at which an error says that there are profiles. Other cases have profiles of 2000, so a
+    thousandth of all time is ten days, and where these begin depends on the time of day."""
+    span = shlex.split(err.partition("until now, but there are some: ")[2])
+    times = [datetime.datetime.fromisoformat(text.replace("Z", "+00:00")) for text in span[1::2]]
+    check(span[0::2] == ["--from", "--until"] and times[0] <= datetime.datetime.fromisoformat(time_text) <= times[1], "%s", err)
+    check(times[1] - times[0] < datetime.timedelta(days=40), "%s", err)
+    return span
+
+
 def case_no_profiles_says_when_there_are_some(cli):
     cli.good("push", "a.folded", "--name", "once", "--from", "2026-01-08 10:00")
     code, _, err = cli.run("query", "once")
-    check(code == 1 and "from now-1h until now, but there are some: --from 2026-01-" in err, "%d %s", code, err)
-    span = shlex.split(err.partition("some: ")[2])
+    check(code == 1 and "from now-1h until now, but there are some: " in err, "%d %s", code, err)
+    span = span_around(err, "2026-01-08T10:00:00+00:00")
     check(len(cli.lines("query", "once", *span)) == 3, "%s", span)
     cli.bad(1, r"no profiles of .*nobody.*; flamegrid labels service_name lists", "query", "nobody")
     # Also if it has profiles of several types, of which a query has to choose one.
@@ -799,8 +810,8 @@ def case_no_profiles_says_when_there_are_some(cli):
         cli.good("push", "a.folded", "--name", "once-heaps." + kind, "--from", "2026-01-08 10:00")
     for more in ((), ("--type", "inuse_space"), ("--json",), ("--series",)):
         code, _, err = cli.run("query", "once-heaps", *more)
-        check(code == 1 and "until now, but there are some: --from 2026-01-" in err, "%s: %d %s", more, code, err)
-        span = shlex.split(err.partition("some: ")[2])
+        check(code == 1, "%s: %d %s", more, code, err)
+        span = span_around(err, "2026-01-08T10:00:00+00:00")
         check(len(cli.lines("query", "once-heaps", *span, "--type", "inuse_space")) == 3, "%s", span)
     cli.bad(1, "there are several types, choose with --type: ", "query", "once-heaps", *span)
     with flamegrid.Server() as server:
