@@ -422,13 +422,14 @@ static void handle_rules(struct fg_rpc_request *req, void *arg)
     Fg__Inner__RulesHead *head = fg__inner__rules_head__unpack(NULL, bytes.len, bytes.ptr);
     struct fg_buf nothing;
     struct fg_err err;
+    enum fg_code code = check_head(head, &err);
 
     fg_buf_init(&nothing, 0);
-    if (check_head(head, &err) != FG_OK)
-        fg_rpc_reply_error(req, &err);
-    else if (head->tenant.len == 0)
+    if (code == FG_OK && head->tenant.len == 0)
         send_reply(evaluator, req, false, (struct fg_slice){0}, &nothing);
-    else if (serve_minute(evaluator, req, head, &err) != FG_OK)
+    else if (code == FG_OK)
+        code = serve_minute(evaluator, req, head, &err);
+    if (code != FG_OK)
         fg_rpc_reply_error(req, &err);
     fg__inner__rules_head__free_unpacked(head, NULL);
 }

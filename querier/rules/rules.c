@@ -117,7 +117,7 @@ static enum fg_code read_minute(const struct qry_query *query, int64_t *ret_minu
 static enum fg_code metrics(struct qry_query *query, const ProtobufCMessage *in, struct fg_err *err)
 {
     struct qry_tenant_rules tenant;
-    int64_t minute_ns;
+    int64_t minute_ns = 0;
     bool unavailable;
 
     (void)in;

@@ -46,12 +46,12 @@ static enum fg_code record(struct fixture *f, const char *letters, int64_t now_n
 {
     struct qry_rule_tenant tenants[8] = {0};
     struct fg_err err;
-    size_t n = strlen(letters);
+    size_t n = 0;
 
-    assert_true(n <= FG_COUNT(tenants));
-    for (size_t i = 0; i < n; i++) {
-        tenants[i].name[0] = letters[i];
-        tenants[i].scraped_ns = now_ns;
+    for (; letters[n] != '\0'; n++) {
+        assert_true(n < FG_COUNT(tenants));
+        tenants[n].name[0] = letters[n];
+        tenants[n].scraped_ns = now_ns;
     }
     return qry_scraped_tenants_record(&f->object, tenants, n, now_ns, &err);
 }
