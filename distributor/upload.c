@@ -763,9 +763,9 @@ static enum fg_code run_again(struct fg_job *job, struct fg_err *err)
 
 /*
  * With several tenants each is a flow of the lane, so that none waits behind all uploads of
- * another. What servers forward is in a lane of its own, whose threads have a low priority, with a
- * short queue for each tenant: a server that catches up waits for itself, and live agents find
- * workers and processors.
+ * another. Forwarded uploads have a lane of their own, with threads of a low priority and a short
+ * queue for each tenant: a server that catches up waits for itself, and live agents find workers
+ * and processors.
  */
 static bool queue(struct dist_upload *upload)
 {

@@ -685,9 +685,9 @@ bool ing_dict_outgrown(struct ing_dict_table *table, const struct ing_dict *dict
     enough = table->memory_max_bytes / 4 * 3;
     outgrown = table->bytes > enough && dict->bytes > KEEP_MIN_BYTES &&
                dict->bytes > table->memory_max_bytes / FG_MAX(table->count, SHARES_MIN);
-    /* What nobody has used for long goes first: after a cut the memory has two generations of each
-     * service, of which only queries read the old ones. If the new ones ended for their sake,
-     * senders would define all stacks over and over again. */
+    /* Dictionaries that nobody has used for long go first: after a cut the memory has two
+     * generations of each service, of which only queries read the old ones. If the new ones ended
+     * for their sake, senders would define all stacks over and over again. */
     if (outgrown) {
         shrink(table, enough, (uint64_t)IDLE_TURNS * table->count);
         outgrown = table->bytes > enough;

@@ -642,8 +642,7 @@ static void submit(struct ingester_push *push)
 
     push->job.run = decode_push;
     push->job.done = done;
-    /* What another server forwards comes in bulk, and nobody waits for it: it lets agents' pushes
-     * go first. */
+    /* Forwarded pushes come in bulk, and nobody waits for a single one: agents' pushes go first. */
     if ((push->head->via.len > 0 ? fg_work_submit_yielding : fg_work_submit_pinned)(
             push->context->work, FG_LANE_INGEST, pin, &push->job))
         return;

@@ -155,14 +155,14 @@ static void run_done(struct fg_job *job)
     run_destroy(run);
 }
 
-/* Puts a run into the lane. FG_E_LIMIT: the lane is full, or the tenant has reached a limit. Then
- * the caller ends and destroys it. */
+/* Puts a run into the lane. FG_E_LIMIT: the tenant has reached a limit. FG_E_UNAVAILABLE: the lane
+ * is full, which passes. Then the caller ends and destroys it. */
 static enum fg_code submit_run(struct evaluation_run *run, struct fg_err *err)
 {
     if (qry_flow_limit(&run->query, err) != FG_OK)
         return err->code;
     if (qry_flow_submit(&run->query) != FG_SUBMIT_QUEUED)
-        return fg_fail(err, FG_E_LIMIT, "too many queries are waiting");
+        return fg_fail(err, FG_E_UNAVAILABLE, "too many queries are waiting");
     return FG_OK;
 }
 
@@ -266,18 +266,16 @@ static void take_record(struct qry_rule_evaluator *evaluator,
                         const Fg__Inner__ScrapedTenants *record)
 {
     int64_t now_ns = fg_wall_ns(evaluator->querier->clock);
-    struct fg_err unused;
     size_t n_own = 0;
 
     (void)pthread_mutex_lock(&evaluator->lock);
     for (size_t i = 0; i < record->n_tenants; i++) {
-        const ProtobufCBinaryData *tenant = &record->tenants[i]->tenant;
-        struct fg_slice name = fg_bytes(tenant->data, tenant->len);
-        int64_t scraped_ms = record->tenants[i]->scraped_ms;
+        const Fg__Inner__ScrapedTenant *tenant = record->tenants[i];
 
-        if (scraped_ms > 0 && scraped_ms <= INT64_MAX / FG_MS_NS &&
-            fg_tenant_check(name, &unused) == FG_OK)
-            (void)qry_rule_schedule_recorded(&evaluator->schedule, name, scraped_ms * FG_MS_NS);
+        if (qry_scraped_tenant_is_current(tenant, now_ns))
+            (void)qry_rule_schedule_recorded(&evaluator->schedule,
+                                             fg_bytes(tenant->tenant.data, tenant->tenant.len),
+                                             tenant->scraped_ms * FG_MS_NS);
     }
     qry_rule_schedule_expire(&evaluator->schedule, now_ns);
     for (size_t i = 0; i < evaluator->schedule.n; i++)
@@ -398,14 +396,17 @@ static enum fg_code check_head(const Fg__Inner__RulesHead *head, struct fg_err *
     return fg_tenant_check(fg_bytes(head->tenant.data, head->tenant.len), err);
 }
 
-/* Evaluates for another querier. */
+/* Evaluates for another querier. A minute that is not over by the clock here is refused: values of
+ * half a minute would stay in the cache, and the other querier evaluates it itself. */
 static enum fg_code serve_minute(struct qry_rule_evaluator *evaluator, struct fg_rpc_request *req,
                                  const Fg__Inner__RulesHead *head, struct fg_err *err)
 {
-    struct evaluation_run *run =
-        run_create(evaluator, fg_bytes(head->tenant.data, head->tenant.len), head->minute_ns,
-                   fg_rpc_deadline_mono_ns(req));
+    struct evaluation_run *run;
 
+    if (head->minute_ns > newest_minute(evaluator))
+        return fg_fail(err, FG_E_UNAVAILABLE, "the minute is not over by this querier's clock");
+    run = run_create(evaluator, fg_bytes(head->tenant.data, head->tenant.len), head->minute_ns,
+                     fg_rpc_deadline_mono_ns(req));
     run->req = req;
     if (submit_run(run, err) != FG_OK) {
         run_destroy(run);

@@ -57,12 +57,21 @@ static struct fg_slice name_of(const Fg__Inner__ScrapedTenant *tenant)
     return fg_bytes(tenant->tenant.data, tenant->tenant.len);
 }
 
+bool qry_scraped_tenant_is_current(const Fg__Inner__ScrapedTenant *tenant, int64_t now_ns)
+{
+    const int64_t now_ms = now_ns / FG_MS_NS, lasts_ms = RULE_SCRAPED_NS / FG_MS_NS;
+    struct fg_err unused;
+
+    return tenant->scraped_ms > now_ms - lasts_ms && tenant->scraped_ms < now_ms + lasts_ms &&
+           fg_tenant_check(name_of(tenant), &unused) == FG_OK;
+}
+
 static size_t keep_current(const scraped *all, Fg__Inner__ScrapedTenant **kept, int64_t now_ns)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < all->n_tenants; i++)
-        if (now_ns / FG_MS_NS - all->tenants[i]->scraped_ms < RULE_SCRAPED_NS / FG_MS_NS)
+        if (qry_scraped_tenant_is_current(all->tenants[i], now_ns))
             kept[n++] = all->tenants[i];
     return n;
 }

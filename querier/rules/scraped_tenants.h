@@ -21,12 +21,17 @@ struct qry_scraped_tenants {
     int64_t deadline_mono_ns;
 };
 
-/* Reads the object. Tenants may have lapsed, and their names are not checked. */
+/* Reads the object as it is stored: qry_scraped_tenant_is_current() says which tenants count. */
 enum fg_code qry_scraped_tenants_read(const struct qry_scraped_tenants *object,
                                       Fg__Inner__ScrapedTenants **ret_tenants,
                                       struct fg_err *err) fg_must_check;
 
-/* Records the scraped_ns of tenants, sorted by name, and removes those that have lapsed. Of more
+/* Returns whether a stored tenant counts: its name is one, and it was scraped in the last
+ * RULE_SCRAPED_NS. Clocks differ, so the time may be later than now_ns, by RULE_SCRAPED_NS at most:
+ * one from further ahead would not lapse. */
+bool qry_scraped_tenant_is_current(const Fg__Inner__ScrapedTenant *tenant, int64_t now_ns);
+
+/* Records the scraped_ns of tenants, sorted by name, and removes those that do not count. Of more
  * than RULE_TENANTS_MAX tenants those that are on record stay. */
 enum fg_code qry_scraped_tenants_record(const struct qry_scraped_tenants *object,
                                         const struct qry_rule_tenant *tenants, size_t n,

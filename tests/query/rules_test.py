@@ -531,7 +531,7 @@ class Now(World):
 
     @staticmethod
     def values(member, headers=None):
-        """What a scrape has, without what says how it was made, and the end of the minute."""
+        """Returns the values of a scrape without the metrics about its making, and the end of the minute."""
         found = scrape(flamegrid.Client(member.port), headers=headers)
         for name in ("last_evaluation_timestamp_seconds", "evaluation_duration_seconds", "profiles_late"):
             found.pop("flamegrid_rule_" + name, None)

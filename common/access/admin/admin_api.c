@@ -43,8 +43,8 @@ enum fg_code fg_admin_need_admin(const struct fg_admin_call *call, const char *w
 
 /* ---- requests and answers ---- */
 
-/* What it may not see is missing in lists. But who names a tenant is told, whether it exists or
- * not, as wherever requests name tenants. */
+/* Lists leave out tenants that the caller does not govern. A request that names one is refused, in
+ * the same words whether it exists or not, as everywhere. */
 enum fg_code fg_admin_read_tenant(struct fg_admin_call *call, struct fg_slice *ret_tenant,
                                   struct fg_err *err)
 {

@@ -401,8 +401,8 @@ static void spoil_some(struct world *world)
     fg_store_batch_done(&batch);
 }
 
-/* The data of profiles that can be read, each once, and that others are lacking: as many as are
- * wanted. What is lacking is in no sum of what the data has. */
+/* Asks a lenient query. The data has each readable profile that is wanted once, `lacks` says how
+ * many unreadable ones are wanted, and no sum counts one of these. */
 static void expect_what_can_be_read(struct world *world)
 {
     Fg__Inner__SelectReply *reply;

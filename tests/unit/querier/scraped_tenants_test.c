@@ -1,11 +1,14 @@
 /* The object with the tenants whose metrics are scraped. */
 #include "common/base/time.h"
+#include "common/cluster/manifest/name.h"
+#include "common/storage/bucket/message_object.h"
 #include "querier/rules/scraped_tenants.h"
 #include "tests/lib/bucket_doubles.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -97,6 +100,63 @@ static void lapsed_tenants_are_removed(void **state)
     assert_all(f, "b+1;c+3600;");
 }
 
+static enum fg_code replace(void *arg, struct fg_arena *arena, ProtobufCMessage *message,
+                            bool *ret_changed, struct fg_err *err)
+{
+    const Fg__Inner__ScrapedTenants *all = arg;
+    Fg__Inner__ScrapedTenants *stored = (Fg__Inner__ScrapedTenants *)message;
+
+    (void)arena;
+    (void)err;
+    stored->tenants = all->tenants;
+    stored->n_tenants = all->n_tenants;
+    *ret_changed = true;
+    return FG_OK;
+}
+
+/* Another program wrote it: names that are none, times that never lapse or that overflow. */
+static void tenants_that_cannot_be_are_removed(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t scraped_ms;
+    } stored[] = {
+        {"a/b", START_NS / FG_MS_NS},
+        {"", START_NS / FG_MS_NS},
+        {"c", INT64_MIN},
+        {"d", INT64_MAX},
+        {"e", (START_NS + RULE_SCRAPED_NS) / FG_MS_NS},
+        {"f", 0},
+        {"g", START_NS / FG_MS_NS + 1000},
+    };
+    Fg__Inner__ScrapedTenant tenants[FG_COUNT(stored)];
+    Fg__Inner__ScrapedTenant *list[FG_COUNT(stored)];
+    Fg__Inner__ScrapedTenants all = FG__INNER__SCRAPED_TENANTS__INIT;
+    struct fixture *f = *state;
+    struct fg_message_object object = {
+        .bucket = f->object.bucket,
+        .name = FG_NAME_SCRAPED,
+        .what = "tenants",
+        .type = &fg__inner__scraped_tenants__descriptor,
+        .max_bytes = 1000,
+        .arena = f->object.arena,
+    };
+    struct fg_err err;
+
+    for (size_t i = 0; i < FG_COUNT(stored); i++) {
+        list[i] = &tenants[i];
+        fg__inner__scraped_tenant__init(list[i]);
+        tenants[i].tenant.data = (uint8_t *)(uintptr_t)stored[i].name;
+        tenants[i].tenant.len = strlen(stored[i].name);
+        tenants[i].scraped_ms = stored[i].scraped_ms;
+    }
+    all.tenants = list;
+    all.n_tenants = FG_COUNT(list);
+    assert_int_equal(fg_message_object_swap(&object, replace, &all, &err), FG_OK);
+    assert_int_equal(record(f, "b", START_NS), FG_OK);
+    assert_all(f, "b+0;g+1;");
+}
+
 /* Whatever the k-th request of the bucket does, a scrape that is recorded again is there once. */
 static void faults_of_the_bucket(void **state)
 {
@@ -119,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(queriers_record_in_one_list, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lapsed_tenants_are_removed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(tenants_that_cannot_be_are_removed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(faults_of_the_bucket, set_up, tear_down),
     };
 
