@@ -63,7 +63,9 @@ static const char *const lane_names[FG_LANES] = {
     [FG_LANE_BULK] = "bulk",
 };
 
-enum { BULK_NICE = 10 }; /* a tenth of what a thread of the other lanes gets */
+/* A third of what a thread of the other lanes gets. Much less would starve a catch-up next to other
+ * programs, until its requests take longer than their senders wait. */
+enum { BULK_NICE = 5 };
 
 /* ---- workers ---- */
 

@@ -141,6 +141,10 @@ CASES = (
     Case("FlamegridQueriesSlow", 40, durations("flamegrid_querier_query_duration_seconds", {"10": 90, "25": 100, "+Inf": 100}),
          durations("flamegrid_querier_query_duration_seconds", {"5": 90, "10": 100, "+Inf": 100}),
          "The 99th percentile of queries is 23.5s."),
+    Case("FlamegridRulesBehind", 30, {'flamegrid_querier_rule_scheduled_total{@,result="skipped"}': "0+1x60"},
+         {'flamegrid_querier_rule_scheduled_total{@,result="skipped"}': "7x60",
+          'flamegrid_querier_rule_scheduled_total{@,result="failed"}': "0+1x60"},
+         "15 minutes of tenants with recording rules were skipped within fifteen minutes."),
 
     Case("FlamegridTenantNearLimit", 20, {'flamegrid_tenant_limit_used_ratio{@,tenant="shop",limit="ingestion_rate_mb"}': "0.81x60"},
          {'flamegrid_tenant_limit_used_ratio{@,tenant="shop",limit="ingestion_rate_mb"}': "0.8x60",

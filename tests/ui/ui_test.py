@@ -45,6 +45,7 @@ TARGETS = ["--scrape.targets", "[{targets: ['127.0.0.1:9'], labels: {service_nam
 STRICT = flamegrid.free_port()  # of a target that refuses everything
 FORWARD = ["--forward.targets", "[{name: central, url: 'http://127.0.0.1:9'}, {name: eu/west, url: 'http://127.0.0.1:9'}, "
            "{name: strict, url: 'http://127.0.0.1:%d'}]" % STRICT]
+CASE_TIMEOUT_S = 300  # of a case that takes 80 s on a machine with too much to do
 NODE = (20, 19)  # what the build needs (querier/ui/package.json)
 
 
@@ -61,26 +62,37 @@ class Browser(agents.Driver):
         self.need(("npm", "--version"), (8, 0), "node")
         self.fetch("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
 
-    def look(self, tally, file, cases, about):
-        """Runs cases of a file in one browser. A case of which nothing is heard has failed."""
-        with subprocess.Popen(["node", file, about, PICTURES, *cases], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace") as node:
-            timer = threading.Timer(agents.STEP_TIMEOUT_S, node.kill)
-            timer.start()
-            left, said = list(cases), []
-            for line in node.stdout:
-                if not line.startswith('{"name":'):
-                    said.append(line)
-                    continue
-                case = json.loads(line)
-                left.remove(case["name"])
-                if case["fault"]:
-                    tally.fail(case["name"], case["fault"])
-                else:
-                    tally.ok(case["name"], case["took_s"])
-            timer.cancel()
-        for name in left:
-            tally.fail(name, "no word of it: " + "".join(said)[-900:])
+    def look(self, tally, file, cases, about, variables):
+        """Runs cases of a file in one browser, with variables in their environment. A case of which nothing is heard for too long has
+        failed, and those after it get another browser."""
+        left = list(cases)
+        while left:
+            said = []
+            with subprocess.Popen(["node", file, about, PICTURES, *left], cwd=self.folder, env={**self.environment, **variables},
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
+                                  errors="replace") as node:
+                timer = self.kill_later(node)
+                for line in node.stdout:
+                    if not line.startswith('{"name":'):
+                        said.append(line)
+                        continue
+                    timer.cancel()
+                    timer = self.kill_later(node)
+                    case = json.loads(line)
+                    left.remove(case["name"])
+                    if case["fault"]:
+                        tally.fail(case["name"], case["fault"])
+                    else:
+                        tally.ok(case["name"], case["took_s"])
+                timer.cancel()
+            if left:
+                tally.fail(left.pop(0), "no word of it: " + "".join(said)[-900:])
+
+    @staticmethod
+    def kill_later(node):
+        timer = threading.Timer(CASE_TIMEOUT_S, node.kill)
+        timer.start()
+        return timer
 
 
 class Sources(agents.Driver):
@@ -143,6 +155,7 @@ def fill(server):
     status, body = client.send("POST", "/push.v1.PusherService/Push", json.dumps({"series": [series]}), {"Content-Type": "application/json"})
     flamegrid.check(status == 200, "push: %d %s", status, body)
     fill_linked(server)
+    return {"FILLED_MS": str(now_s * 1000)}
 
 
 class Strict(http.server.BaseHTTPRequestHandler):
@@ -241,22 +254,22 @@ QUICK = ["--compactor.interval", "1s", "--compactor.hour_delay", "0s", "--compac
 ISSUER = [{"issuer": "https://login.example", "audience": "flamegrid", "keys_url": "http://127.0.0.1:9/keys"}]  # nobody logs in
 
 
-def governed(browser):
-    """A server that asks for tokens, with some, and a tenant whose usage has been counted."""
+def governed():
+    """Returns a server that asks for tokens and has a tenant whose usage has been counted, and what cases have to know of it."""
     server = servers.Governed("--audit.flush", "1s", "--access.issuers", json.dumps(ISSUER), *QUICK, tenants=("shop", "lab")).begin()
     viewer = server.token(["read", "push"], ["shop"], name="viewer")
     push(flamegrid.Client(server.port, headers=servers.bearer(viewer)), "demo.cpu", b"main;work 3\n", int(time.time()) - 2 * DAY_S)
     server.operate("POST", "/ingester/flush", headers=servers.bearer(server.admin))
-    browser.environment["TOKENS"] = json.dumps({"admin": server.admin, "viewer": viewer, "governor": server.token(["tenant-admin"], ["shop"], name="governor")})
-    return server
+    tokens = {"admin": server.admin, "viewer": viewer, "governor": server.token(["tenant-admin"], ["shop"], name="governor")}
+    return server, {"TOKENS": json.dumps(tokens)}
 
 
 PERSON = "a person"  # at a provider of identities
 SLOW = ["progress of a cluster", "settings of a cluster"]  # cases of a cluster whose ingesters a case may stop
 
 
-def prepare_slow(slow, browser):
-    """A distributor that passes queries on, and the shop, half of it in segments."""
+def prepare_slow(slow):
+    """Starts a distributor that passes queries on, and fills in the shop, half of it in segments. Returns what cases have to know."""
     distributor = slow.of("distributor")[0]
     distributor.arguments += ["--query_proxy.urls", "http://127.0.0.1:%d" % slow.of("querier")[0].port]
     slow.of("querier")[0].arguments += ["--rpc.ping_timeout", "10m"]  # or it would give the ingesters up
@@ -266,8 +279,8 @@ def prepare_slow(slow, browser):
         status, body = ingester.operate("POST", "/ingester/flush")
         flamegrid.check(status == 200, "flush: %d %s", status, body)
     fill(distributor)
-    browser.environment["CLUSTER"] = json.dumps({"ingesters": [one.process.pid for one in slow.of("ingester")],
-                                                 "metrics": "http://127.0.0.1:%d/metrics" % distributor.admin_port})
+    return {"CLUSTER": json.dumps({"ingesters": [one.process.pid for one in slow.of("ingester")],
+                                   "metrics": "http://127.0.0.1:%d/metrics" % distributor.admin_port})}
 
 
 def main():
@@ -284,14 +297,14 @@ def main():
             return
         tally.run(name, work)
 
-    def look(file, cases, about):
+    def look(file, cases, about, variables=None):
         try:
             browser.ready()
         except agents.Unavailable as why:
             for case in cases:
                 tally.skip(case, why)
             return
-        browser.look(tally, file, cases, about)
+        browser.look(tally, file, cases, about, variables or {})
 
     def build_all():
         build("built files are those of the sources", sources.built_files_are_those_of_the_sources)
@@ -305,14 +318,15 @@ def main():
             return
         with tempfile.TemporaryDirectory(prefix="flamegrid-ui.") as folder, flamegrid.Server(*settings, data=folder) as server:
             server.start().wait_ready()
-            prepare(server)
-            look(file, cases, "http://127.0.0.1:%d" % server.port)
+            variables = prepare(server)
+            look(file, cases, "http://127.0.0.1:%d" % server.port, variables)
 
     def look_at_governed():
         cases = [case for case in GOVERNED if tally.wants(case)]
         if cases:
-            with governed(browser) as server:
-                look("admin.mjs", cases, "http://127.0.0.1:%d" % server.port)
+            server, variables = governed()
+            with server:
+                look("admin.mjs", cases, "http://127.0.0.1:%d" % server.port, variables)
 
     def look_as_a_person():
         if not tally.wants(PERSON):
@@ -321,8 +335,7 @@ def main():
         try:
             provider.ready()
             with people.World(provider) as here:
-                browser.environment["PROVIDER"] = here.provider.issuer
-                look("admin.mjs", [PERSON], here.url)
+                look("admin.mjs", [PERSON], here.url, {"PROVIDER": here.provider.issuer})
         except agents.Unavailable as why:
             tally.skip(PERSON, why)
 
@@ -330,8 +343,8 @@ def main():
         cases = [case for case in SLOW if tally.wants(case)]
         if cases:
             with cluster.Cluster(ingesters=3, distributors=1, queriers=1, compactors=1) as slow:
-                prepare_slow(slow, browser)
-                look("pages.mjs", cases, "http://127.0.0.1:%d" % slow.of("distributor")[0].port)
+                variables = prepare_slow(slow)
+                look("pages.mjs", cases, "http://127.0.0.1:%d" % slow.of("distributor")[0].port, variables)
 
     # A browser waits most of the time, so two look at once. The longest first.
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
