@@ -26,6 +26,7 @@ struct asking {
     struct fg_buf body;
 };
 
+/* Waits on the worker of the request; nothing ends it early. */
 static void pause_here(struct cmp_env *env, int64_t ns)
 {
     const struct timespec span = {ns / FG_SECOND_NS, ns % FG_SECOND_NS};
@@ -79,6 +80,8 @@ static enum fg_code bury(struct asking *asking, struct fg_err *err)
     const struct cmp_config *config = asking->routes->config;
     struct fg_json_writer json = fg_json_writer(&asking->body);
 
+    /* The answer comes when the manifest has the tombstone: from then on queries leave the profiles
+     * out. Their bytes go later. */
     if (cmp_edit_carry_out(&asking->env, asking->tenant, &task, err) != FG_OK)
         return err->code;
     fg_log_info("deletion requested", fg_lb("tenant", asking->tenant),
@@ -146,6 +149,7 @@ static enum fg_code read_listing(struct asking *asking, struct routes_listing *l
         return err->code;
     for (uint32_t i = 0; i < listing->blocks->blocks.n_tombstones; i++)
         any = any || listing->blocks->blocks.tombstones[i].awaits > 0;
+    /* Only a deletion that waits for ingesters needs the two further reads. */
     if (!any)
         return FG_OK;
     if (cmp_env_read_manifest(&asking->env, FG_LIT(""), &listing->l0, err) != FG_OK)
@@ -210,6 +214,7 @@ static enum fg_code read_deletion(struct asking *asking, struct fg_err *err)
 {
     int64_t now_ns = fg_wall_ns(asking->env.clock);
 
+    /* Borrowed from the request, like the tenant: both live until the answer. */
     asking->selector = fg_http_param(asking->req, "selector");
     if (asking->selector.len == 0)
         return fg_fail(err, FG_E_INVALID,
@@ -232,6 +237,7 @@ static struct asking *asking_create(struct cmp_routes *routes, struct fg_http_re
     fg_buf_init(&asking->body, ANSWER_MAX_BYTES);
     asking->env = (struct cmp_env){
         .bucket = routes->config->bucket, .clock = routes->config->clock, .pause = pause_here};
+    /* The number is for names and pauses, and guards nothing: the time will do. */
     if (getrandom(&asking->env.random, sizeof asking->env.random, 0) != sizeof asking->env.random)
         asking->env.random = (uint64_t)fg_mono_ns(fg_clock_real());
     return asking;
@@ -262,6 +268,7 @@ static void on_delete(struct fg_http_request *req, void *arg)
     struct fg_err err;
 
     asking->job.run = bury_on_record;
+    /* A request that is not submitted gets no done(), so it is answered here. */
     if (identify(asking, &err) != FG_OK || read_deletion(asking, &err) != FG_OK ||
         submit(asking, &err) != FG_OK)
         refuse(asking, &err);
@@ -277,6 +284,7 @@ static void on_deletions(struct fg_http_request *req, void *arg)
         refuse(asking, &err);
 }
 
+/* On the loop: the compaction holds the lock of its status only for copies. */
 static void on_status(struct fg_http_request *req, void *arg)
 {
     struct cmp_routes *routes = arg;

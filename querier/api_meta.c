@@ -100,6 +100,7 @@ static enum fg_code reply_names(struct qry_query *query, struct qry_cardinality 
     if (out.names == NULL)
         return qry_api_too_large(err);
     for (size_t i = 0; i < n; i++) {
+        /* Clients of Pyroscope get such names only if they ask for them (querier/API.md). */
         if (!utf8_names && !qry_is_plain_label_name(names[i].text))
             continue;
         out.names[out.n_names] = qry_api_text(query->arena, names[i].text);
@@ -201,6 +202,7 @@ static enum fg_code plain_names_only(struct qry_query *query, const struct qry_l
 
         for (size_t j = 0; j < labels.count; j++)
             if (qry_is_plain_label_name(labels.items[j].name))
+                /* In place: nobody reads the labels of `from` afterwards. */
                 labels.items[kept++] = labels.items[j];
         labels.count = kept;
         if (qry_label_sets_add(into, &labels, query->arena, err) != FG_OK)
@@ -214,6 +216,7 @@ static enum fg_code series_answer(struct qry_query *query, const Querier__V1__Se
                                   struct qry_selection *selection, bool utf8_names,
                                   struct qry_label_sets sets[2], struct fg_err *err)
 {
+    /* The second set is filled only if names have to be left out. */
     struct qry_label_sets *shown = &sets[0];
 
     if (qry_selection_matchers(query, selection, in->matchers, in->n_matchers,

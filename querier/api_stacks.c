@@ -159,6 +159,7 @@ static Querier__V1__Level **make_levels(struct fg_arena *arena, int64_t *values,
     for (size_t i = 0; levels != NULL && i < n_levels; i++) {
         size_t from = i == 0 ? 0 : level_ends[i - 1];
 
+        /* Borrowed and not copied: a graph may have a million bars of four numbers. */
         levels[i]->values = values + from;
         levels[i]->n_values = level_ends[i] - from;
     }
@@ -186,6 +187,7 @@ struct drawing {
 static enum fg_code draw(struct qry_query *query, const struct fg_tree *tree, size_t max_nodes,
                          struct drawing *drawing, struct fg_err *err)
 {
+    /* First, so that the caller can free it after each of the failures below. */
     fg_flame_make(tree, max_nodes, &drawing->flame);
 
     struct fg_flame *flame = &drawing->flame;
@@ -274,6 +276,8 @@ static enum fg_code reply_pprof(struct qry_query *query, const struct fg_buf *pp
     Querier__V1__PprofProfile wrapped;
     ProtobufCMessage *profile;
 
+    /* The response has the profile as a message, and there is one writer of pprof: its bytes are
+     * parsed again. */
     if (fg_pb_read(fg_buf_slice(pprof), &google__v1__profile__descriptor, query->arena, &profile,
                    err) != FG_OK)
         return qry_api_too_large(err);
@@ -292,6 +296,7 @@ static enum fg_code answer_pprof(struct qry_query *query, const struct fg_tree *
     struct fg_buf pprof;
 
     fg_buf_init(&pprof, query->querier->answer_max_bytes);
+    /* For the audit: if the answer succeeds, it is an export. */
     query->exported = true;
     enum fg_code code = write_pprof(tree, selection, in, max_nodes, &pprof, err);
     if (code == FG_OK)
@@ -336,6 +341,7 @@ static enum fg_code find_pprof(struct qry_query *query, const struct stack_reque
 {
     const struct qry_stack_filter *stacks = NULL;
 
+    /* With whole locations and not only names: a pprof has lines and addresses. */
     if (qry_selection_range(query, selection, in->start_ms, in->end_ms, err) != FG_OK ||
         qry_pprof_max_nodes(in->max_nodes, ret_max_nodes, err) != FG_OK ||
         find_stacks(query, in, selection, &stacks, err) != FG_OK ||

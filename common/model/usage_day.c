@@ -5,6 +5,7 @@
 
 #include <time.h>
 
+/* The least row has a length and seven varints. */
 enum { ROW_MIN_BYTES = 1 + 7, RECORD_MAX_BYTES = 64 * 1024 * 1024 };
 
 int64_t fg_usage_day_start_ns(int32_t day)
@@ -178,6 +179,7 @@ static bool merge_rows(struct fg_usage_day *day, const struct fg_usage_day *more
     merging.rows = fg_arena_new(arena, struct fg_usage_row, cap);
     if (merging.rows == NULL)
         return false;
+    /* Not less than what is there: the difference in merge_new() must not wrap around. */
     merging.max_bytes = FG_MAX(rows_max_bytes, merging.bytes);
     merging.rows[0] =
         merging.has_rest ? day->rows[at++] : (struct fg_usage_row){.service = FG_LIT("")};
@@ -206,6 +208,7 @@ bool fg_usage_day_add_within(struct fg_usage_day *day, const struct fg_usage_day
 {
     if (!merge_rows(day, more, rows_max_bytes, arena))
         return false;
+    /* One byte for so many seconds: this carries whole days over. */
     fg_usage_stored_add(&day->stored, 1, more->stored.byte_seconds);
     day->stored.byte_days = fg_usage_sum(day->stored.byte_days, more->stored.byte_days);
     day->writes = fg_usage_sum(day->writes, more->writes);
@@ -278,6 +281,7 @@ void fg_usage_day_put(struct fg_buf *out, const struct fg_usage_day *day)
     fg_buf_varint(&body, day->queries.read_bytes);
     fg_buf_varint(&body, day->queries.cpu_us);
     fg_buf_lenbytes(out, fg_buf_slice(&body));
+    /* The caller looks at `out` only: a row that was cut must not look whole. */
     out->full |= record.full || body.full;
     fg_buf_done(&body);
     fg_buf_done(&record);
@@ -334,6 +338,7 @@ struct fg_usage_day fg_usage_day_get(struct fg_cur *from, struct fg_arena *arena
     day.queries.requests = get_number(&cur);
     day.queries.read_bytes = get_number(&cur);
     day.queries.cpu_us = get_number(&cur);
+    /* A number beyond 32 bits would become another day. */
     if (cur.bad || number != day.day || day.stored.byte_seconds >= FG_USAGE_DAY_S)
         fg_cur_fail(from);
     return from->bad ? (struct fg_usage_day){0} : day;

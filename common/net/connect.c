@@ -76,6 +76,7 @@ static enum fg_code check_timeout(struct fg_slice text, int64_t *ret_ns, struct 
     *ret_ns = INT64_MAX;
     if (text.len == 0)
         return FG_OK;
+    /* So many digits of milliseconds fit 64 bits of nanoseconds. */
     if (text.len > CONNECT_TIMEOUT_DIGITS_MAX)
         return fg_fail(err, FG_E_INVALID, "parse timeout: \"%.*s\" has >10 digits",
                        FG_S(fg_slice_sub(text, 0, 64)));
@@ -181,6 +182,7 @@ bool fg_connect_accept(struct fg_http_request *req, int64_t now_mono_ns, int64_t
     else if (status == 415)
         fg_http_add_header(req, "Accept-Post", accept_post);
     else {
+        /* The protocol is known by now, so the error has its form. */
         fg_connect_refuse(req, ret_call, &err);
         return false;
     }
@@ -202,6 +204,7 @@ static enum fg_code unframe(const struct fg_connect_call *call, struct fg_slice 
         return FG_OK;
     flags = fg_cur_u8(&cur);
     *body = fg_cur_take(&cur, fg_cur_be32(&cur));
+    /* The methods are unary: nobody would read a second message. */
     if (!fg_cur_end(&cur))
         return fg_fail(err, FG_E_INVALID,
                        "protocol error: a request is one frame, and nothing else");
@@ -223,6 +226,7 @@ enum fg_code fg_connect_message(const struct fg_connect_call *call, size_t max_b
 
     if (unframe(call, &body, &gzip, err) != FG_OK)
         return err->code;
+    /* The limit holds before and after decompression, since few bytes can inflate to very many. */
     if (body.len > max_bytes)
         return fg_fail(err, FG_E_INVALID, "message size %zu is larger than configured max %zu",
                        body.len, max_bytes);
@@ -284,6 +288,7 @@ size_t fg_connect_begin(const struct fg_connect_call *call, struct fg_buf *out)
 
 void fg_connect_end(const struct fg_connect_call *call, size_t start, struct fg_buf *out)
 {
+    /* A buffer that is full may lack even the head, and is not sent. */
     if (call->protocol != FG_CONNECT && !out->full)
         put_frame_head(out->ptr + start, 0, out->len - start - FRAME_HEAD_BYTES);
 }
@@ -314,6 +319,7 @@ static void respond(struct fg_http_request *req, const struct fg_connect_call *c
         fg_http_no_coding(req); /* frames have a coding of their own */
         fg_http_add_header(req, "grpc-accept-encoding", "gzip");
     }
+    /* The slice is the request's and has no NUL; names of media types are shorter than 64 bytes. */
     (void)snprintf(type, sizeof type, "%.*s", FG_S(call->content_type));
     fg_http_respond(req, 200, type, body);
 }
@@ -351,6 +357,7 @@ static void refuse_grpc(struct fg_http_request *req, const struct fg_connect_cal
             fg_buf_putc(&message, (uint8_t)*c);
     }
     fg_buf_putc(&message, '\0');
+    /* The status of HTTP is 200 all the same: gRPC has the error in these fields. */
     (void)snprintf(number, sizeof number, "%u", fg_code_grpc(err->code));
     /* "Trailers-Only": nothing but headers, which is how an error may come in both. */
     fg_http_add_header(req, "grpc-status", number);

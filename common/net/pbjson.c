@@ -340,6 +340,7 @@ static enum fg_code read_field(struct pbjson_reader *reader, json_t *json,
         return reader->err->code;
     if (!kept)
         return FG_OK;
+    /* Members of a oneof share their slot: of several the last one stays. */
     if (is_oneof(field))
         *(uint32_t *)member(message, field->quantifier_offset) = field->id;
     else if (field->label == PROTOBUF_C_LABEL_OPTIONAL && field->quantifier_offset != 0)
@@ -368,6 +369,7 @@ static enum fg_code read_message(struct pbjson_reader *reader, json_t *json,
     const char *key;
     json_t *value;
 
+    /* The types are ours, so no input can fail this. */
     fg_assert(type->n_fields <= 64);
     if (depth == 0)
         return fg_fail(reader->err, FG_E_INVALID, "messages are nested too deep");
@@ -421,6 +423,7 @@ enum fg_code fg_pbjson_read(struct fg_slice json, const ProtobufCMessageDescript
 
     if (fg_trim(json).len == 0)
         return fg_fail(err, FG_E_INVALID, "zero-length payload is not a valid JSON object");
+    /* The tree of jansson is not in the arena: only the caller's limit of the text bounds it. */
     json_t *root = json_loadb((const char *)json.ptr, json.len, JSON_REJECT_DUPLICATES, &why);
     if (root == NULL)
         return bad_syntax(json, &why, err);
@@ -565,6 +568,7 @@ static void write_i64s(const int64_t *values, size_t n, struct fg_json_writer *j
     struct fg_buf *out = fg_json_value(json, NULL);
 
     fg_buf_putc(out, '[');
+    /* Ends early if the answer is too large, since nothing of it will be sent. */
     for (size_t i = 0; i < n && !out->full; i++) {
         if (i > 0)
             fg_buf_putc(out, ',');
@@ -667,6 +671,7 @@ enum fg_code fg_pb_read(struct fg_slice bytes, const ProtobufCMessageDescriptor 
     ProtobufCAllocator allocator = {arena_alloc, arena_free, arena};
     ProtobufCMessage *message = protobuf_c_message_unpack(type, &allocator, bytes.len, bytes.ptr);
 
+    /* protobuf-c does not say whether the bytes are malformed or the arena is full. */
     if (message == NULL)
         return fg_fail(err, FG_E_INVALID, "%s: malformed or too large", type->short_name);
     *ret_message = message;

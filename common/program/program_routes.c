@@ -21,6 +21,7 @@ static void get_ready(struct fg_http_request *req, void *arg)
     fg_buf_init(&text, ADMIN_ANSWER_MAX_BYTES);
     fg_buf_init(&conditions, ADMIN_ANSWER_MAX_BYTES);
     fg_buf_puts(&text, "not ready: ");
+    /* On a loop, so unready() must not wait. */
     fault = routes->unready(routes->arg, &text);
     if (fault) {
         fg_buf_putc(&text, '\n');
@@ -60,6 +61,7 @@ static void check_health(struct fg_http_request *req, void *arg)
     ProtobufCMessage *in;
     struct fg_err err;
 
+    /* The limit of time has no use: the answer is made at once, on the loop. */
     if (!fg_connect_accept(req, fg_mono_ns(fg_clock_real()), FG_MINUTE_NS, &call))
         return;
     arena = fg_arena_create(ADMIN_ANSWER_MAX_BYTES);
@@ -165,6 +167,7 @@ static void get_settings(struct fg_http_request *req, void *arg)
         fg_http_respond_error(req, &err);
         return;
     }
+    /* Settings are for admins, and a cache may be read by others. */
     fg_http_add_header(req, "Cache-Control", "no-store");
     if (routes->answer_settings != NULL) {
         routes->answer_settings(routes->answer_arg, member, req);
@@ -229,6 +232,7 @@ static void get_routes(struct fg_http_request *req, void *arg)
     struct fg_buf body;
     struct fg_json_writer json = fg_json_writer(&body);
 
+    /* The writer took the address only, so the buffer may be initialised after it. */
     fg_buf_init(&body, ADMIN_ANSWER_MAX_BYTES);
     fg_json_begin_object(&json, NULL);
     put_routes(&json, "listen", routes->clients);
@@ -280,6 +284,7 @@ void fg_program_routes_add(struct fg_program_routes *routes, struct fg_http_serv
                            struct fg_http_server *operators)
 {
     const struct fg_http_route for_all[] = {
+        /* Probes name no scopes, which makes them open: whatever asks them has no token. */
         {.path = "/ready", .handler = get_ready, .kind = FG_HTTP_PROBE},
         {.path = "/healthz", .handler = get_healthz, .kind = FG_HTTP_PROBE},
         {.path = "/buildinfo",

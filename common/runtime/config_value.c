@@ -80,6 +80,7 @@ static size_t take_time_unit(struct fg_slice *text)
     struct fg_slice unit;
     size_t n = 0;
 
+    /* All letters at once, so that the "m" of "ms" is not taken for minutes. */
     while (n < text->len && text->ptr[n] >= 'a' && text->ptr[n] <= 'z')
         n++;
     unit = fg_slice_sub(*text, 0, n);
@@ -95,6 +96,7 @@ const char *fg_conf_read_duration(struct fg_slice text, int64_t *ret_ns)
     int64_t total = 0, part;
     size_t next = 0; /* the largest unit that may follow */
 
+    /* Without a unit only 0 is clear. */
     if (fg_slice_is(text, "0")) {
         *ret_ns = 0;
         return NULL;
@@ -230,6 +232,7 @@ static enum fg_code bad_value(const struct fg_conf_at *at, const char *where, st
 static enum fg_code bad_value(const struct fg_conf_at *at, const char *where, struct fg_err *err,
                               const char *fmt, ...)
 {
+    /* The buffer is on the stack: with its maximum as its size it never grows. */
     char path_bytes[FG_CONF_PATH_MAX_BYTES];
     struct fg_buf path = {
         .ptr = (uint8_t *)path_bytes, .cap = sizeof path_bytes, .max_bytes = sizeof path_bytes};
@@ -279,6 +282,7 @@ static void store_text(char **slot, struct fg_slice text)
     if (text.len > 0)
         memcpy(copy, text.ptr, text.len);
     copy[text.len] = '\0';
+    /* There may be the value of an earlier source, at least the default. */
     free(*slot);
     *slot = copy;
 }
@@ -338,6 +342,7 @@ void fg_conf_free(const struct fg_conf_at *at)
 
 static void print_bytes(struct fg_buf *out, uint64_t bytes)
 {
+    /* 0 is a multiple of every unit, and is printed without one. */
     for (size_t i = 0; bytes > 0 && i < BYTE_UNITS_BINARY; i++) {
         if (bytes % byte_units[i].bytes == 0) {
             fg_buf_u64(out, bytes / byte_units[i].bytes);

@@ -75,6 +75,7 @@ static bool read_known(struct verifying *verifying, const json_t *item)
     const json_t *seq = json_object_get(item, "seq");
     struct fg_audit_chain *chain;
 
+    /* One bad item spoils the file: a head that was left out would not be looked for. */
     if (id == NULL || strlen(id) > FG_AUDIT_CHAIN_MAX_BYTES || id[0] == '\0' || hash == NULL ||
         !json_is_integer(seq) || json_integer_value(seq) < 0 || find_chain(verifying, id) != NULL)
         return false;
@@ -127,6 +128,8 @@ static bool take_name(const struct fg_bucket_entry *entry, void *arg)
     return true;
 }
 
+/* The list comes by hours, in which chains are mixed. Of two objects with one number both are
+ * looked at: the second one is a fault. */
 static int compare_objects(const void *a, const void *b)
 {
     const struct audit_object *left = a, *right = b;
@@ -172,6 +175,8 @@ static enum fg_code check_all(struct verifying *verifying, struct fg_err *err)
             if (chain == NULL)
                 chain = add_chain(verifying, object->name.chain);
         }
+        /* An object that the bucket does not deliver is neither good nor a fault: there is no
+         * verdict. */
         if (check_object(verifying, chain, object, err) != FG_OK)
             return err->code;
     }
@@ -234,6 +239,7 @@ static enum fg_code report(struct verifying *verifying, struct fg_err *err)
     for (size_t i = 0; i < verifying->n_chains; i++)
         if (!verifying->json)
             print_chain(verifying, &verifying->chains[i]);
+        /* A chain without objects has no head that the next run could compare. */
         else if (verifying->chains[i].begun)
             (void)json_array_append_new(chains, json_of(verifying, &verifying->chains[i]));
     document = json_pack("{s:b,s:o,s:O}", "ok", verifying->n_faults == 0, "chains", chains,

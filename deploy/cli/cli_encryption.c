@@ -136,6 +136,7 @@ static enum fg_code rotate_key(void *arg, struct fg_audit_event *event, struct f
     if (fg_key_store_rotate(command->keys, fg_cstr(command->tenant), &command->version, err) !=
         FG_OK)
         return err->code;
+    /* For the record after the change, which alone knows the version. */
     (void)snprintf(command->detail, sizeof command->detail, "rotate: key %u", command->version);
     event->detail = fg_cstr(command->detail);
     return FG_OK;
@@ -179,6 +180,8 @@ static enum fg_code shred(struct encryption_command *command)
                        "this cannot be undone: nothing of tenant %s that is encrypted can be read "
                        "afterwards. Repeat it with --yes",
                        command->tenant);
+    /* Without need_keys(): nothing is unwrapped, so keys can be shredded after their key file was
+     * lost. */
     if (on_record(command, "shred", shred_keys) != FG_OK)
         return command->err.code;
     if (command->json)
@@ -200,6 +203,7 @@ static enum fg_code drop_shredded(void *arg, struct fg_audit_event *event, struc
 static enum fg_code drop_to(struct encryption_command *command, FILE *out)
 {
     command->out = out;
+    /* A preview changes nothing, so it is not recorded. */
     return command->apply ? on_record(command, "drop", drop_shredded)
                           : drop_shredded(command, NULL, &command->err);
 }
@@ -278,6 +282,7 @@ static enum fg_code run_on_bucket(const struct encryption_verb *verb,
                                    &command->keys, &command->err);
     if (code == FG_OK)
         code = verb->run(command);
+    /* Before the bucket, whose keys it resets. */
     fg_key_store_destroy(command->keys);
     fg_bucket_close(command->bucket);
     return code;
@@ -286,6 +291,7 @@ static enum fg_code run_on_bucket(const struct encryption_verb *verb,
 static int with_def(const struct fg_program_def *def, int argc, char **argv)
 {
     struct fg_program program;
+    /* The settings are filled in below, before anybody reads them. */
     struct encryption_command command = {.settings = &program.encryption, .tenant = ""};
     const struct cli_args_option options[] = {
         {"yes", 0, ARGS_FLAG, &command.yes, NULL, "destroy the keys, and ask no further", 0, 0},

@@ -45,6 +45,7 @@ static json_int_t number_of(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
+/* Texts come from agents and targets, so none goes to the terminal as it is. */
 static void put_text(const json_t *object, const char *key, struct fg_buf *out)
 {
     cli_show_text(text_of(object, key), out);
@@ -119,6 +120,7 @@ static void put_target(const json_t *target, int name_width, struct fg_buf *out)
                   (long long)number_of(target, "sentProfiles"), (long long)count_dropped(target));
     put_text(target, "error", out);
     put_resend(target, out);
+    /* Without an error the line would end in blanks. */
     while (out->len > 0 && out->ptr[out->len - 1] == ' ')
         out->len--;
     fg_buf_putc(out, '\n');
@@ -240,6 +242,7 @@ static enum fg_code resend(struct cli_admin *admin)
         return change(admin, "/end-resend", "nothing more of the past is sent to ", "");
     if (read_times(admin, options, &from_ns, &until_ns) != FG_OK)
         return admin->err.code;
+    /* As numbers, so that "now" is the same moment for the server as for this command. */
     fg_buf_init(&rest, REST_MAX_BYTES + 2 * CLI_TIME_TEXT_BYTES);
     fg_buf_puts(&rest, "/resend?from=");
     cli_time_put_ns(from_ns, &rest);
@@ -267,6 +270,7 @@ static enum fg_code resend(struct cli_admin *admin)
 /* Adds the entries from a number on to a list, page by page. */
 static enum fg_code read_dead(struct cli_admin *admin, json_t *list)
 {
+    /* The server gives no more than 500 at a time. */
     char rest[REST_MAX_BYTES] = "/dead?limit=500";
 
     for (;;) {
@@ -326,6 +330,7 @@ static enum fg_code list_dead(struct cli_admin *admin)
     struct fg_buf out;
     size_t i;
 
+    /* All pages before anything is printed, since --json prints one document. */
     if (read_dead(admin, list) != FG_OK) {
         json_decref(list);
         return admin->err.code;

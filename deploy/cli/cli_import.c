@@ -57,6 +57,7 @@ static const char notes[] =
 
 /* ---- the command line ---- */
 
+/* Credentials of the command line exclude those of the environment, also of the other kind. */
 static const char *or_env(const char *given, const char *other, const char *name)
 {
     const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe) */
@@ -100,6 +101,7 @@ static void write_about(const struct import_command *command, const char *target
                   job->target.tenant == NULL ? "-" : job->target.tenant, job->selector,
                   (long long)job->step_ms, command->from == NULL ? "-" : command->from,
                   command->until == NULL ? "-" : command->until);
+    /* It becomes one line of the state. */
     for (size_t i = 0; i < out->len; i++)
         if (out->ptr[i] == '\n' || out->ptr[i] == '\r')
             out->ptr[i] = ' ';
@@ -120,10 +122,12 @@ static enum fg_code check(struct import_command *command, struct fg_buf *text, s
     source->timeout_s = job->target.timeout_s = (unsigned)command->timeout_s;
     job->connections = (unsigned)command->connections;
     job->retries = (unsigned)command->retries;
+    /* Windows are hours, and no step may cross the end of one. */
     if (command->step_s != 0 && HOUR_S % command->step_s != 0)
         return fg_fail(err, FG_E_INVALID, "--step %llu: it divides an hour, such as 15, 60 or 300",
                        (unsigned long long)command->step_s);
     job->step_ms = command->step_s == 0 ? 1 : (int64_t)command->step_s * 1000;
+    /* Only to check the options, and for the URL as requests will have it. */
     if (cli_client_create(&job->target, &target, err) != FG_OK ||
         check_range(command, err) != FG_OK)
         return err->code;
@@ -277,6 +281,7 @@ static int import(struct import_command *command, const struct cli_args_command 
         print_json(command, &report, took_ns, code == FG_OK ? NULL : &err);
     else
         print_text(command, &report, took_ns);
+    /* After the report, since all that was imported until then counts. */
     if (code != FG_OK)
         (void)cli_args_fail(args, &err);
     if (!good && command->job.resume != NULL && !command->job.dry_run)

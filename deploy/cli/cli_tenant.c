@@ -34,6 +34,7 @@ static enum fg_code list(struct cli_admin *admin)
 
     if (cli_admin_get(admin, CLI_ADMIN_TENANTS, NULL, "", &document) != FG_OK)
         return admin->err.code;
+    /* This frees the document, here and in the verbs below. */
     if (admin->json)
         return cli_json_print(document, stdout, &admin->err);
     json_array_foreach(json_object_get(document, "tenants"), i, tenant)
@@ -150,6 +151,8 @@ static enum fg_code await_end(struct cli_admin *admin)
 
     (void)fprintf(stderr, "flamegrid: waiting until all objects of the tenant are deleted, which "
                           "takes an hour or two; it goes on without this command\n");
+    /* Without a deadline: a member of the ring that is away delays the end as long as it is
+     * away. */
     for (;;) {
         enum fg_code code = has_ended(admin, &ended);
 
@@ -166,6 +169,7 @@ static enum fg_code delete_tenant(struct cli_admin *admin)
     const struct tenant_options *options = admin->options;
     json_t *document = NULL;
 
+    /* The server does not ask again: this is the only question before the data goes. */
     if (!options->yes)
         return fg_fail(&admin->err, FG_E_INVALID,
                        "this deletes tenant %s with all its data for good, and nobody can bring "
@@ -228,6 +232,7 @@ static enum fg_code set_limits(struct cli_admin *admin)
             json_decref(body);
             return fg_fail(&admin->err, FG_E_INVALID, "%s is not NAME=VALUE", word);
         }
+        /* NAME= gives an empty text, which the server takes for "remove it". */
         (void)json_object_setn_new(body, word, (size_t)(equals - word),
                                    cli_json_text(fg_cstr(equals + 1)));
     }

@@ -55,6 +55,7 @@ static void put_bytes(uint64_t bytes, struct fg_buf *out)
     struct fg_buf text;
 
     fg_buf_init(&text, SIZE_MAX);
+    /* Sums of usage saturate at INT64_MAX, so this is not negative. */
     fg_value_scaled((int64_t)bytes, FG_LIT("bytes"), &text);
     fg_buf_printf(out, " %10.*s", FG_S(fg_buf_slice(&text)));
     fg_buf_done(&text);
@@ -170,6 +171,7 @@ static enum fg_code usage(struct usage_command *command, struct fg_err *err)
 
 /* ---- cost ---- */
 
+/* Sums stay whole numbers; cli_cost_of() makes fractions of them. */
 static struct cli_cost_used add_up(const json_t *days, const char *tenant)
 {
     struct cli_cost_used used = {0};
@@ -178,6 +180,7 @@ static struct cli_cost_used add_up(const json_t *days, const char *tenant)
         const json_t *day = json_array_get(days, i);
         const char *of = json_string_value(json_object_get(day, "tenant"));
 
+        /* The server may be of another version, so no member is taken for granted. */
         if (of == NULL || strcmp(of, tenant) != 0)
             continue;
         used.days++;
@@ -251,6 +254,7 @@ static enum fg_code cost(struct usage_command *command, struct fg_err *err)
     json_t *answer;
     enum fg_code code;
 
+    /* Prices first: a typing error costs no request. */
     if (cli_cost_read_price("--gb-month", command->gb_month, &command->prices.gb_month, err) !=
             FG_OK ||
         cli_cost_read_price("--thousand-writes", command->writes, &command->prices.thousand_writes,

@@ -56,6 +56,7 @@ static bool take_key(struct fg_slice *line, const char *key)
     return fg_slice_is(take_word(line), key);
 }
 
+/* Takes a time whose nanoseconds fit 64 bits, since that is what it becomes. */
 static bool take_ms(struct fg_slice *line, int64_t *ms)
 {
     return fg_parse_i64(take_word(line), ms) && *ms >= 0 && *ms <= INT64_MAX / FG_MS_NS;
@@ -86,6 +87,7 @@ static bool read_sent(struct cli_import_state *state, struct fg_slice line)
            take_u64(&line, &state->bytes) && line.len == 0;
 }
 
+/* An open window was begun, so it is before `next`. */
 static bool read_open(struct cli_import_state *state, struct fg_slice line)
 {
     int64_t open_ms;
@@ -138,9 +140,13 @@ enum fg_code cli_import_state_read(struct cli_import_state *state, struct fg_sli
         !fg_slice_eq(fg_slice_sub(line, 4, SIZE_MAX), fg_buf_slice(&state->job)))
         return fg_fail(err, FG_E_INVALID,
                        "is of an import with other options; repeat those, or name another file");
+    /* Into another state, so that the old one stays if a line is bad. The range of the file
+     * replaces ours: "now" has moved on since. */
     cli_import_state_init(&read, fg_buf_slice(&state->job), &state->range);
     for (size_t i = 0; good && i < FG_COUNT(head); i++)
         good = take_line(&text, &line) && head[i](&read, line);
+    /* A last line without its end was cut by a crash: its series is imported again, and counts
+     * once. */
     while (good && take_line(&text, &line))
         good = read_open(&read, line) || read_series(&read, line);
     if (!good) {
@@ -219,6 +225,7 @@ void cli_import_state_end(struct cli_import_state *state, const struct cli_selec
         count_window(state, window->start_ms);
     else
         add_open(state, window->start_ms);
+    /* Also after a failure: the window is among the open ones, which the next run tries first. */
     state->next_ms = FG_MAX(state->next_ms, window->end_ms);
 }
 

@@ -100,6 +100,8 @@ static enum fg_code put_params(json_t *params, struct fg_buf *out, struct fg_err
     {
         if (!json_is_string(value))
             return fg_fail(err, FG_E_INVALID, "params: not a map of texts");
+        /* The first two would be there twice. A secret belongs in its file, and not into settings
+         * that pages show. */
         if (strcmp(name, "grant_type") == 0 || strcmp(name, "scope") == 0 ||
             strcmp(name, "client_secret") == 0)
             return fg_fail(err, FG_E_INVALID, "params: %s is set by other keys", name);
@@ -176,6 +178,7 @@ static void put_login(const struct ing_oauth2 *oauth2, struct fg_slice secret, s
     fg_buf_putc(&login, ':');
     put_escaped(secret, &login);
     fg_buf_puts(out, "Authorization: Basic ");
+    /* One byte more, since EVP_EncodeBlock() writes a NUL behind the text. */
     if (fg_buf_reserve(out, (login.len + 2) / 3 * 4 + 1))
         out->len += (size_t)EVP_EncodeBlock(out->ptr + out->len, login.ptr, (int)login.len);
     fg_buf_putc(out, '\0');
@@ -201,6 +204,7 @@ enum fg_code ing_oauth2_authorization(const struct ing_oauth2 *oauth2, struct fg
     if (content.ptr != NULL)
         OPENSSL_cleanse(content.ptr, content.cap);
     fg_buf_done(&content);
+    /* One code for all faults of the file: they are ours, and say nothing about the target. */
     return code == FG_OK ? FG_OK : (err->code = FG_E_INVALID);
 }
 
@@ -243,6 +247,7 @@ static enum fg_code take_token(const json_t *answer, struct fg_buf *out, int64_t
 enum fg_code ing_oauth2_answer(unsigned status, struct fg_slice body, struct fg_buf *out,
                                int64_t *ret_lifetime_ns, struct fg_err *err)
 {
+    /* NULL if it is no JSON: then no member is found. */
     json_t *answer = json_loadb((const char *)body.ptr, body.len, 0, NULL);
     enum fg_code code = FG_OK;
 

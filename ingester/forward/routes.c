@@ -101,6 +101,7 @@ static enum fg_code list_dead(struct forward_asking *asking, struct fg_err *err)
     for (size_t i = 0; i < n && i < limit; i++)
         put_dead(&json, &dead[i]);
     fg_json_end(&json);
+    /* One more than asked for was read: it says where the next page begins. */
     if (n > limit)
         fg_json_put_u64(&json, "next", dead[limit].seq);
     fg_json_end(&json);
@@ -281,6 +282,7 @@ static enum fg_code act_on_record(struct forward_asking *asking, forward_action 
     if (fg_audit_begin(asking->routes->audit, &event, err) != FG_OK)
         return err->code;
     code = act(asking, err);
+    /* Known only now: how much was dropped, or which time is resent. */
     event.detail = fg_cstr(asking->did);
     fg_audit_result(asking->routes->audit, &event, code, err);
     return code;
@@ -305,6 +307,7 @@ static enum fg_code act_on_target(struct forward_asking *asking, struct fg_err *
     if (target < 0)
         return fg_fail(err, FG_E_NOT_FOUND, "no target of forwarding is called %.*s", FG_S(name));
     asking->target = (unsigned)target;
+    /* A GET changes nothing and is not recorded. */
     return changes ? act_on_record(asking, act, err) : act(asking, err);
 }
 
@@ -345,6 +348,7 @@ static void done(struct fg_job *job)
     free(asking);
 }
 
+/* On a loop: run() reads the store and the bucket on a worker. */
 static void on_request(struct fg_http_request *req, void *arg)
 {
     const struct ing_forward_routes *routes = arg;
@@ -358,6 +362,7 @@ static void on_request(struct fg_http_request *req, void *arg)
     fg_buf_init(&asking->body, ANSWER_MAX_BYTES);
     if (fg_work_submit(routes->work, FG_LANE_QUERY, &asking->job))
         return;
+    /* No worker has it, so it ends here, on the loop. */
     asking->job.code =
         fg_fail(&asking->job.err, FG_E_LIMIT, "too many requests are waiting, try again");
     done(&asking->job);

@@ -14,6 +14,7 @@ void ing_sender_register_metrics(struct forward_sender_target *target, struct fg
     const char *format;
 
     fg_buf_init(&escaped, SENDER_METRIC_NAME_MAX_BYTES);
+    /* A quote in the name would end the label of the metric. */
     fg_buf_json(&escaped, fg_cstr(target->conf->settings.name));
     target->defs = fg_calloc(FG_COUNT(forward_metrics), sizeof *target->defs);
     target->names = fg_calloc(FG_COUNT(forward_metrics), sizeof *target->names);
@@ -51,6 +52,8 @@ void ing_sender_count(const struct forward_sender_target *target,
                   parcel->n_stored + parcel->n_known);
     fg_metric_add(target->metrics, FORWARD_KNOWN, parcel->n_known);
     fg_metric_add(target->metrics, FORWARD_FILTERED, parcel->n_filtered);
+    /* Rounds that the target refuses for one tenant do not fail the parcel, so they are counted
+     * apart from its result. */
     fg_metric_add(target->metrics, FORWARD_RETRIED_DENIED, parcel->n_denied);
     fg_metric_add(target->metrics, FORWARD_RETRIED_BUSY, parcel->n_limited);
     if (ing_sender_is_failure(sending->result))
@@ -84,6 +87,8 @@ void ing_sender_on_scrape(void *arg)
         struct ing_outbox_numbers numbers =
             ing_outbox_numbers(sender->config.common.outbox, target->number);
 
+        /* The numbers were taken under the lock of the outbox, which is never held together with
+         * ours. */
         fg_metric_set(target->metrics, FORWARD_PENDING, (int64_t)numbers.pending_profiles);
         fg_metric_set(target->metrics, FORWARD_PENDING_BYTES, (int64_t)numbers.pending_bytes);
         fg_metric_set(target->metrics, FORWARD_QUEUE_MAX, (int64_t)numbers.queue_max_bytes);
@@ -115,6 +120,7 @@ void ing_sender_tell(struct forward_sender_target *target, const struct forward_
     };
     int64_t now_ns = ing_sender_now(target->sender);
 
+    /* No answer was needed: that is neither a wait nor its end. */
     if (sending->result == SENDER_UNASKED)
         return;
     if (sending->result == SENDER_TAKEN) {
@@ -123,6 +129,7 @@ void ing_sender_tell(struct forward_sender_target *target, const struct forward_
         target->logged_mono_ns = 0;
         return;
     }
+    /* A fault that lasts is logged again after SENDER_LOG_NS, with the cause that it has then. */
     if (target->logged_mono_ns != 0 && now_ns - target->logged_mono_ns < SENDER_LOG_NS)
         return;
     target->logged_mono_ns = now_ns;
@@ -144,6 +151,8 @@ void ing_sender_tell_denied(struct forward_sender_target *target, const struct i
 
 /* ---- what pages show ---- */
 
+/* Copies what scrapes and pages show: the core is the loop's alone, and they run on other
+ * threads. */
 void ing_sender_show(struct forward_sender_target *target)
 {
     (void)pthread_mutex_lock(&target->lock);
@@ -162,9 +171,12 @@ void ing_sender_show_error(struct forward_sender_target *target,
         return;
     if (ing_sender_is_failure(sending->result))
         error = sending->err.msg;
+    /* The parcel has succeeded, but the target refuses or limits one of its tenants. */
     else if (sending->parcel != NULL && sending->parcel->n_denied + sending->parcel->n_limited > 0)
         error = sending->parcel->denied.msg;
     (void)pthread_mutex_lock(&target->lock);
+    /* Apart from other failures: the fault is here, and an operator does not have to look at the
+     * target. */
     target->shows_unread = sending->result == SENDER_UNREAD;
     (void)snprintf(target->error, sizeof target->error, "%s", error);
     target->error_wall_ns = error[0] == '\0' ? 0 : fg_wall_ns(target->sender->config.clock);
@@ -275,6 +287,7 @@ void ing_sender_write(struct ing_sender *sender, struct fg_json_writer *out)
         fg_json_begin_object(out, NULL);
         fg_json_put_cstr(out, "name", target->conf->settings.name);
         fg_buf_init(&url, SENDER_URL_MAX_BYTES);
+        /* Without user and password, which the URL may have. */
         fg_client_show_url(target->conf->settings.url, &url);
         fg_json_put_text(out, "url", fg_buf_slice(&url));
         fg_buf_done(&url);

@@ -96,6 +96,7 @@ static enum fg_code check_url(const char *url, struct fg_err *err)
                        url);
     if (host[0] == '\0' || host[0] == '/')
         return fg_fail(err, FG_E_INVALID, "url \"%.200s\" has no host", url);
+    /* The sender appends paths of routes to the URL. */
     for (const char *at = host; *at != '\0'; at++)
         if ((unsigned char)*at <= ' ' || *at == '?' || *at == '#')
             return fg_fail(err, FG_E_INVALID, "url \"%.200s\" has a query, a fragment or a space",
@@ -105,6 +106,8 @@ static enum fg_code check_url(const char *url, struct fg_err *err)
 
 static enum fg_code read_since(const char *since, int64_t *ret_ns, struct fg_err *err)
 {
+    /* A text like now-24h is another time at each start. That does not matter: the outbox looks at
+     * it only if it does not know the target yet. */
     int64_t now_ns = fg_wall_ns(fg_clock_real());
     struct fg_slice text = fg_cstr(since);
     bool is_date = strspn(since, "0123456789-") == text.len;
@@ -186,6 +189,8 @@ static enum fg_code read_settings(const json_t *map, struct ing_target_settings 
     char *text = json_dumps(map, 0);
     enum fg_code code;
 
+    /* Only for the defaults: variables and flags are about the program, and not about one
+     * target. */
     code = fg_conf_load(&conf, NULL, NULL, NULL, 0, err);
     if (code == FG_OK)
         code = fg_conf_parse_yaml(&conf, fg_cstr(text), "target", err);
@@ -203,6 +208,7 @@ static enum fg_code add_target(struct ing_forward_targets *targets, json_t *map,
     if (read_settings(map, &target->settings, err) != FG_OK ||
         finish(target, targets->arena, err) != FG_OK)
         return err->code;
+    /* A queue in the store belongs to a name, so two targets cannot share one. */
     for (unsigned i = 0; i + 1 < targets->n; i++)
         if (strcmp(targets->items[i].settings.name, target->settings.name) == 0)
             return fg_fail(err, FG_E_INVALID, "the name %s is there twice", target->settings.name);

@@ -7,6 +7,7 @@ enum {
     ARENA_MAX_BYTES = 8 * 1024 * 1024,   /* a body of a MiB, as JSON and as messages */
 };
 
+/* Time for some tries, while others change the registry and a client waits. */
 #define SWAP_TIMEOUT_NS (20 * FG_SECOND_NS)
 
 #define TENANTS  "/api/tenants"
@@ -25,6 +26,7 @@ bool fg_admin_is_admin(const struct fg_admin_call *call)
 /* Returns whether the caller governs a tenant. */
 bool fg_admin_governs(const struct fg_admin_call *call, const char *tenant)
 {
+    /* "*" is no tenant that one could govern: it stands for all of them. */
     return fg_admin_is_admin(call) ||
            (strcmp(tenant, "*") != 0 &&
             (fg_grant_scopes(call->grant, fg_cstr(tenant)) & FG_SCOPE_TENANT_ADMIN));
@@ -117,6 +119,7 @@ enum fg_code fg_admin_swap(struct fg_admin_call *call, fg_access_edit edit, void
     enum fg_code code =
         fg_access_swap(call->api->bucket, call->who, call->now_ms, deadline_ns, edit, arg, err);
 
+    /* Waits until this process knows the change, so that the next request of the caller sees it. */
     if (code == FG_OK)
         fg_access_refresh(call->api->access);
     return code;
@@ -160,6 +163,7 @@ static enum fg_code whoami(struct fg_admin_call *call, struct fg_err *err)
 
     const struct fg_session *session = fg_access_session(call->req);
 
+    /* The page sends the csrf value with requests that change something. */
     if (session != NULL) {
         fg_json_put_text(&json, "name", session->name);
         fg_json_put_i64(&json, "expiresMs", (session->issued_s + FG_SESSION_MAX_S) * 1000);
@@ -251,6 +255,7 @@ static enum fg_code act_on_record(struct fg_admin_call *call, fg_admin_action ac
     if (fg_audit_begin(call->api->audit, &call->event, err) != FG_OK)
         return err->code;
     code = act(call, err);
+    /* The first record says what was asked for, the second one what was made. */
     call->event.detail = call->made;
     if (fg_slice_starts(fg_http_path(call->req), TENANTS))
         call->event.tenant = call->id; /* of one that was created */
@@ -279,6 +284,7 @@ static void done(struct fg_job *job)
 {
     struct fg_admin_call *call = fg_container(job, struct fg_admin_call, job);
 
+    /* Answers may have a secret, which no cache may keep. */
     fg_http_add_header(call->req, "Cache-Control", "no-store");
     if (job->code != FG_OK) {
         fg_http_respond_error(call->req, &job->err);
@@ -291,6 +297,7 @@ static void done(struct fg_job *job)
     free(call);
 }
 
+/* On a loop, so it only takes references: run() does all that waits. */
 static void on_request(struct fg_http_request *req, void *arg)
 {
     struct fg_admin_api *api = arg;
@@ -310,6 +317,7 @@ static void on_request(struct fg_http_request *req, void *arg)
     fg_buf_init(&call->body, ANSWER_MAX_BYTES);
     if (fg_work_submit(api->work, FG_LANE_QUERY, &call->job))
         return;
+    /* No worker has the call, so it ends here, on the loop. */
     call->job.code =
         fg_fail(&call->job.err, FG_E_LIMIT, "too many requests are waiting, try again");
     done(&call->job);

@@ -8,6 +8,7 @@ enum { LIMITS_MAX = 100 }; /* of a request */
 
 /* ---- tenants ---- */
 
+/* In the order of Access__Tenant__State. */
 static const char *const states[] = {"active", "suspended", "deleting", "deleted"};
 
 static void put_deletion(struct fg_json_writer *json, const Access__TenantDeletion *deletion)
@@ -37,6 +38,7 @@ static void put_tenant(struct fg_json_writer *json, const Access__Tenant *tenant
 
     fg_json_begin_object(json, NULL);
     fg_json_put_cstr(json, "id", tenant->id);
+    /* A newer version may have stored a state that this one does not know. */
     fg_json_put_cstr(json, "state",
                      (unsigned)tenant->state < FG_COUNT(states) ? states[tenant->state]
                                                                 : "unknown");
@@ -65,6 +67,7 @@ enum fg_code fg_admin_create_tenant(struct fg_admin_call *call, struct fg_err *e
     if (fg_admin_need_admin(call, "create tenants", err) != FG_OK ||
         fg_admin_read_body(call, &access__create_tenant__descriptor, &body, err) != FG_OK)
         return err->code;
+    /* The path names no tenant: the second record of the audit takes it from here. */
     call->id = fg_cstr(((Access__CreateTenant *)body)->id);
     if (fg_admin_swap(call, edit_create_tenant, call, err) != FG_OK)
         return err->code;
@@ -204,6 +207,7 @@ static const char *source_of(const struct fg_conf_field *field, const Access__Te
 
     if (is_in_registry(tenant, field->key))
         return "registry";
+    /* A file that repeats a value of the settings changes nothing, so the settings are named. */
     fg_buf_init(&shared, FG_ADMIN_BODY_MAX_BYTES);
     fg_conf_write_value(field, &defaults->values, &shared);
     same = fg_slice_eq(fg_buf_slice(&shared), value);
@@ -250,6 +254,7 @@ static void put_limits(struct fg_json_writer *json, const struct fg_admin_call *
 {
     struct fg_admin_limit_use use = {.known = false};
 
+    /* Once for all limits: this may ask other processes and wait for them. */
     if (call->api->use != NULL)
         call->api->use(call->api->use_arg, call->id, &use);
 
@@ -327,6 +332,8 @@ static bool read_value(struct fg_json *json, struct fg_arena *arena, const char 
     return *ret_value != NULL;
 }
 
+/* Reads the members one by one, since no message has them: their names are those of the settings,
+ * and a value may be of any simple type. */
 static enum fg_code read_limits(struct fg_admin_call *call, struct limits_edit *edit,
                                 struct fg_err *err)
 {
@@ -361,6 +368,8 @@ static enum fg_code edit_limits(void *arg, const struct fg_access_change *change
     struct fg_buf yaml;
     enum fg_code code = FG_OK;
 
+    /* On a copy of the registry that is stored only if all limits are valid, so a request is never
+     * carried out in part. */
     for (size_t i = 0; i < edit->n; i++)
         if (fg_access_set_limit(change, edit->call->id, edit->fields[i]->key, edit->values[i],
                                 err) != FG_OK)

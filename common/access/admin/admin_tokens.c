@@ -4,9 +4,13 @@
 
 #include <openssl/crypto.h>
 
+/* Times for a request that names none: a forgotten token ends after a year, and agents have a day
+ * to get the new secret. */
 #define TOKEN_DEFAULT_NS (365 * FG_ADMIN_DAY_NS)
 #define OVERLAP_NS       FG_ADMIN_DAY_NS
 
+/* Needs all tenants of the token: a rotation answers with a secret that is good for each of them.
+ * The scopes admin and metrics are about the whole cluster. */
 static bool governs_token(const struct fg_admin_call *call, const Access__Token *token)
 {
     for (size_t i = 0; i < token->n_tenants; i++)
@@ -157,6 +161,8 @@ enum fg_code fg_admin_create_token(struct fg_admin_call *call, struct fg_err *er
         fill_token(call, (Access__CreateToken *)body, &token, err) != FG_OK ||
         fg_access_make_secret(NULL, text, &made, err) != FG_OK)
         return err->code;
+    /* The secret was made before the swap, which may run its edit several times: each try has to
+     * add the same token. */
     token.id = made.id;
     secret.sha256 = (ProtobufCBinaryData){FG_TOKEN_HASH_BYTES, made.hash};
     token.n_secrets = 1;
@@ -167,6 +173,7 @@ enum fg_code fg_admin_create_token(struct fg_admin_call *call, struct fg_err *er
                 fg_ls("by", call->who));
     answer_secret(call, &token, text);
     OPENSSL_cleanse(text, sizeof text);
+    /* A copy, since the audit needs the id when `made` is gone. */
     call->made = fg_arena_copy(call->arena, fg_cstr(token.id));
     return FG_OK;
 }
@@ -203,6 +210,8 @@ enum fg_code fg_admin_list_tokens(struct fg_admin_call *call, struct fg_err *err
     return FG_OK;
 }
 
+/* A token of others is answered like one that does not exist, so nobody can find out which ids
+ * there are. */
 static enum fg_code find_token(const struct fg_admin_call *call, const Access__Token **ret_token,
                                struct fg_err *err)
 {
@@ -263,6 +272,7 @@ enum fg_code fg_admin_rotate_token(struct fg_admin_call *call, struct fg_err *er
     if (fg_admin_swap(call, edit_rotate, &edit, err) != FG_OK)
         return err->code;
     fg_log_info("token rotated", fg_ls("token", token->id), fg_ls("by", call->who));
+    /* The answer shows the token as it was known before the swap; only its text is new. */
     answer_secret(call, token, text);
     OPENSSL_cleanse(text, sizeof text);
     return FG_OK;

@@ -107,6 +107,7 @@ void fg_audit_write_event(const struct fg_audit_event *event, struct fg_buf *out
 /* Where a member goes. */
 struct member {
     const char *key;
+    /* Names and hours are made of a TIME, so its year has four digits. MS is only shown. */
     enum { TEXT, NUMBER, MS, TIME, HASH, KIND, PHASE, LINK } form;
     size_t at;
 };
@@ -232,6 +233,7 @@ static enum fg_code read_member(struct fg_json *json, struct fg_arena *arena,
     uint64_t status;
 
     enum fg_json_token token = fg_json_next(json);
+    /* Not in the table, whose numbers have 64 bits: the status is an unsigned. */
     if (fg_slice_is(key, "status")) {
         if (token != FG_JSON_NUMBER || !fg_json_u64(json, &status) || status > UINT16_MAX)
             return fg_json_fail(json, "not a status", err);
@@ -373,6 +375,7 @@ struct fg_audit_writer fg_audit_writer(const char *program, uint64_t random, con
     const char *service = strrchr(program, '-');
     char *chain = writer.head.chain;
 
+    /* 40 characters, and 17 more, are less than FG_AUDIT_CHAIN_MAX_BYTES. */
     (void)snprintf(chain, sizeof writer.head.chain, "%.40s-%016llx",
                    service == NULL ? program : service + 1, (unsigned long long)random);
     /* A part of a name in the bucket. */
@@ -583,6 +586,7 @@ static void check_line(struct audit_checking *checking, struct fg_slice line,
         fault(checking, "object %llu, line %llu is not a record: %.200s",
               (unsigned long long)checking->name->object, (unsigned long long)checking->line,
               err.msg);
+        /* It counts as the record that belongs here, so that the numbers behind it still fit. */
         record = (struct fg_audit_record){.seq = chain->next_seq, .ms = chain->last_ms};
     } else if (checking->line == 1) {
         check_first(checking, &record);
@@ -643,6 +647,7 @@ void fg_audit_check_unreadable(struct fg_audit_chain *chain, const struct fg_aud
     chain->next_object = name->object + 1;
 }
 
+/* Retention deletes whole hours. */
 static bool is_expired(int64_t object_ms, int64_t horizon_ms)
 {
     return fg_audit_hour_ms(object_ms) + HOUR_MS <= horizon_ms;
@@ -683,6 +688,8 @@ static void check_continued(struct audit_checking *checking, const struct fg_aud
 void fg_audit_check_links(struct fg_audit_chain *chains, size_t n, fg_audit_on_fault on_fault,
                           void *arg)
 {
+    /* One compactor deletes the old objects of all chains, and its own chain says so: the latest
+     * horizon holds for all. */
     int64_t horizon_ms = INT64_MIN;
 
     for (size_t i = 0; i < n; i++)

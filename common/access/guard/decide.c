@@ -29,6 +29,7 @@ static bool read_basic(struct fg_slice encoded, struct fg_grant *grant, struct f
     colon = fg_slice_find(text, ':');
     if (colon >= sizeof grant->user)
         return false;
+    /* A user with a NUL is no tenant and is ignored; the password counts all the same. */
     if (memchr(decoded, '\0', colon) == NULL) {
         memcpy(grant->user, decoded, colon);
         grant->user[colon] = '\0';
@@ -68,6 +69,7 @@ static enum fg_code decide_token(const struct fg_access_facts *facts, struct fg_
         valid = known != NULL ? fg_access_token_is_valid(known, token.hash, facts->now_ms)
                               : fg_token_hash_eq(no_hash, token.hash);
     }
+    /* One sentence for all reasons: it tells nobody whether an id exists. */
     if (!valid || known == NULL)
         return fg_fail(err, FG_E_NO_TENANT, "the credentials are not valid");
     grant->kind = FG_GRANT_TOKEN;
@@ -187,12 +189,14 @@ enum fg_code fg_access_decide(const struct fg_access_facts *facts,
                               : fg_fail(err, FG_E_NO_TENANT,
                                         "this server takes requests from its gateway only (setting "
                                         "access.trusted_cidrs)");
+    /* An identity was verified before, from the same header or a cookie. */
     if (facts->identity != NULL) {
         ret_grant->kind = FG_GRANT_IDENTITY;
         ret_grant->identity = *facts->identity;
     } else if (decide_token(facts, ret_grant, ret_id, err) != FG_OK) {
         return err->code;
     }
+    /* For any tenant: fg_grant_tenants() decides about the one that the request is about. */
     if (facts->scopes == FG_SCOPE_KNOWN || (scopes_of(ret_grant) & facts->scopes))
         return FG_OK;
     return lacks_scope(ret_grant, err);
@@ -250,6 +254,8 @@ static enum fg_code check_state(const struct fg_grant *grant, bool several, stru
     const Access__Tenant *tenant =
         grant->registry == NULL ? NULL : fg_access_find_tenant(grant->registry, id);
 
+    /* After check_scopes(): a caller without access does not learn whether the tenant exists. In
+     * the modes none and header tenants need no entry. */
     if (tenant == NULL && grant->kind != FG_GRANT_ANYONE && several)
         return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" does not exist", FG_S(id));
     if (tenant != NULL && tenant->state != ACCESS__TENANT__STATE__ACTIVE)
@@ -294,6 +300,7 @@ static enum fg_code check_param(struct fg_slice param, const struct fg_tenant_id
         return FG_OK;
     if (fg_tenant_ids_parse(param, &named, err) != FG_OK)
         return fg_wrap(err, "parameter tenant");
+    /* Both are sorted, so the order of names in the request does not matter. */
     same = named.n == chosen->n;
     for (size_t i = 0; i < named.n && same; i++)
         same = fg_slice_eq(named.ids[i], chosen->ids[i]);
@@ -347,6 +354,7 @@ static struct fg_slice named_by_label(const Access__Token *token, struct fg_slic
     for (size_t i = 0; i < label->n_tenants; i++)
         if (fg_slice_is(value, label->tenants[i]->value))
             return fg_cstr(label->tenants[i]->tenant);
+    /* Only among the tenants of the token: no value of the label can name another one. */
     for (size_t i = 0; i < token->n_tenants && value.len > 0; i++) {
         struct fg_slice tenant = fg_cstr(token->tenants[i]);
 

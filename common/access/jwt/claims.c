@@ -17,6 +17,7 @@ struct checker {
 
 static bool check_value(struct checker *checker, enum fg_json_token token, unsigned depth);
 
+/* Compares all of them: there are FG_CLAIMS_MEMBERS_MAX at most. */
 static bool has_name(const struct fg_slice *names, uint32_t n, struct fg_slice name)
 {
     for (uint32_t i = 0; i < n; i++)
@@ -113,6 +114,7 @@ enum fg_code fg_claims_check(struct fg_slice text, struct fg_arena *arena, struc
 static enum fg_json_token find(struct fg_json *json, struct fg_slice name, struct fg_arena *arena)
 {
     while (fg_json_next(json) == FG_JSON_KEY) {
+        /* A name with escapes takes memory, which only the comparison needs. */
         struct fg_arena_mark mark = fg_arena_mark(arena);
         bool found = fg_slice_eq(fg_json_text(json, arena), name);
 
@@ -175,6 +177,7 @@ enum fg_claim_found fg_claim_time(struct fg_slice object, const char *name, stru
 
     if (is_absent(token))
         return FG_CLAIM_ABSENT;
+    /* A double is exact to the second until the year 9999. */
     if (token != FG_JSON_NUMBER || !fg_json_f64(&json, &seconds) || seconds < 0 ||
         seconds > TIME_MAX_S)
         return FG_CLAIM_OTHER;
@@ -185,6 +188,7 @@ enum fg_claim_found fg_claim_time(struct fg_slice object, const char *name, stru
 /* The text of the object or array that the reader has just entered, whose end it reads. */
 static struct fg_slice whole_value(struct fg_json *json, enum fg_json_token token)
 {
+    /* The reader has just passed the bracket, which belongs to the text. */
     const uint8_t *start = json->cur.ptr - 1;
     size_t left = json->cur.left + 1;
 
@@ -263,6 +267,8 @@ static enum fg_json_token follow(struct fg_json *json, struct fg_slice path, str
     uint8_t name[FG_CLAIM_PATH_MAX_BYTES];
     enum fg_json_token token = fg_json_next(json);
 
+    /* The paths of bindings were checked when they were made; this bounds `name` whatever they
+     * are. */
     if (path.len == 0 || path.len > sizeof name || token != FG_JSON_OBJECT)
         return FG_JSON_END;
     if (path.ptr[0] != '/')

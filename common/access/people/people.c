@@ -95,6 +95,7 @@ static enum fg_code create_login(struct fg_people *people, struct fg_err *err)
                                                        .claims = claims_of,
                                                        .arg = people},
                               &people->oidc, err);
+        /* The log-in has a copy of its own. */
         OPENSSL_cleanse(secret.ptr, secret.cap);
     }
     if (file.ptr != NULL)
@@ -155,6 +156,8 @@ void fg_people_destroy(struct fg_people *people)
     if (people == NULL)
         return;
     fg_assert(!people->started);
+    /* The log-in uses the keys and the issuers, and the keys of sessions the master key: users go
+     * first. */
     fg_oidc_destroy(people->oidc);
     fg_session_keys_destroy(people->keys);
     fg_key_wrap_destroy(people->master);
@@ -170,6 +173,7 @@ enum fg_code fg_people_start(struct fg_people *people, struct fg_bucket *bucket,
         return FG_OK;
     if (fg_issuers_start(people->issuers, err) != FG_OK)
         return err->code;
+    /* Before the keys: if these cannot start, fg_people_stop() still ends the issuers. */
     people->started = true;
     if (people->oidc == NULL)
         return FG_OK;
@@ -181,6 +185,7 @@ void fg_people_stop(struct fg_people *people)
     if (people == NULL || !people->started)
         return;
     if (people->oidc != NULL) {
+        /* Exchanges run on the loop of the issuers, so they end first. */
         fg_oidc_stop(people->oidc);
         fg_session_keys_stop(people->keys);
     }
@@ -236,6 +241,7 @@ static enum fg_code identify_token(struct fg_people *people, struct fg_slice tok
     struct fg_identity *verified = NULL;
 
     if (fg_issuers_verify(people->issuers, token, all, now_s, &verified, err) != FG_OK) {
+        /* 401 and not 403: with another token the request may succeed. */
         if (err->code == FG_E_DENIED)
             err->code = FG_E_NO_TENANT;
         return err->code;
@@ -286,10 +292,13 @@ static enum fg_code identify_session(struct fg_people *people, struct fg_http_re
         return fg_fail(err, FG_E_DENIED,
                        "a request that changes something in a session needs the session's csrf "
                        "value (header X-Flamegrid-Csrf; GET /api/whoami has it)");
+    /* The cookie has claims and not roles, so a changed binding counts for sessions that began
+     * before. */
     if (fg_bindings_roles(all, session->issuer, session->claims, session->n_claims,
                           fg_http_arena(req), &roles, &n_roles, err) != FG_OK)
         return err->code;
     person->identity = (struct fg_access_identity){session->subject, roles, n_roles};
+    /* Last: a request that is refused above prolongs nothing. */
     fg_oidc_renew(people->oidc, req, session);
     return FG_OK;
 }
@@ -303,8 +312,10 @@ enum fg_code fg_people_identify(struct fg_people *people, struct fg_http_request
     struct fg_bindings all = bindings_of(people, registry);
 
     *ret_person = (struct fg_person){.verified = NULL};
+    /* Tokens of this server are no JSON Web Tokens: fg_access_decide() looks at them. */
     if (bearer.ptr != NULL && fg_jwt_is_form(bearer))
         return identify_token(people, bearer, &all, ret_person, err);
+    /* Only without the header: a cookie never stands in for credentials that were sent. */
     if (authorization.ptr == NULL && people->oidc != NULL)
         return identify_session(people, req, registry, &all, scopes, ret_person, err);
     return fg_fail(err, FG_E_NOT_FOUND, "no token of an issuer, and no session");

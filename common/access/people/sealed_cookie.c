@@ -44,6 +44,8 @@ static enum fg_code seal(enum purpose purpose, struct fg_buf *content,
     fg_buf_putc(&sealed, FORM);
     fg_buf_putc(&sealed, (uint8_t)purpose);
     fg_buf_le32(&sealed, keys->list[0].id);
+    /* In place. The head is authenticated with the content, so nobody can turn the cookie of a
+     * log-in into that of a session. */
     fg_seal_gcm(&keys->list[0].key, nonce, fg_buf_slice(&sealed), fg_buf_slice(content),
                 content->ptr, tag);
     fg_buf_append(&sealed, nonce, FG_COOKIE_NONCE_BYTES);
@@ -67,6 +69,7 @@ static enum fg_code open_sealed(enum purpose purpose, struct fg_slice cookie,
                                 const struct fg_cookie_keys *keys, struct fg_arena *arena,
                                 struct fg_cur *ret_content, struct fg_err *err)
 {
+    /* Wraps around for a cookie that is too short, which is refused before the length is used. */
     size_t len = fg_base64url_size(cookie.len) - SEALED_MIN_BYTES;
     const struct fg_cookie_key *key;
     uint8_t *bytes, *nonce, *content;
@@ -79,6 +82,8 @@ static enum fg_code open_sealed(enum purpose purpose, struct fg_slice cookie,
         return fg_fail(err, FG_E_LIMIT, "no memory left for requests, try again");
     if (!fg_base64url_parse(cookie, bytes))
         return denied(err);
+    /* Not authenticated yet: until the tag is checked, the head does no more than choose the
+     * key. */
     head = fg_cur(fg_bytes(bytes, HEAD_BYTES));
     if (fg_cur_u8(&head) != FORM || fg_cur_u8(&head) != purpose)
         return denied(err);
@@ -136,6 +141,7 @@ enum fg_code fg_login_seal(const struct fg_login *login, const struct fg_cookie_
     fg_buf_varint(&content, (uint64_t)login->begun_s);
     fg_buf_lenbytes(&content, login->return_path);
     code = seal(LOGIN, &content, keys, nonce, out, err);
+    /* If sealing failed, the content is still in clear, and it has the verifier. */
     OPENSSL_cleanse(content.ptr, content.len);
     fg_buf_done(&content);
     return code;
@@ -184,6 +190,8 @@ static int64_t take_time(struct fg_cur *cur)
     return (int64_t)seconds;
 }
 
+/* Times in the future are refused beyond the leeway: such a session would live longer than
+ * FG_SESSION_MAX_S. */
 static bool has_ended(const struct fg_session *session, int64_t now_s)
 {
     return session->issued_s > now_s + FG_SESSION_LEEWAY_S ||

@@ -39,7 +39,10 @@ unsigned fg_role_scopes(struct fg_slice role)
 const struct fg_bindings *fg_bindings_create(const Access__Registry *registry,
                                              struct fg_arena *arena)
 {
+    /* Identities that were verified are kept with the generation of their roles, and get new ones
+     * when it is another. */
     static _Atomic uint64_t generations;
+    /* fg_access_bind() adds no more, so others are not of our making. */
     size_t n = FG_MIN(registry->n_bindings, (size_t)FG_BINDINGS_MAX);
     struct fg_binding *list = fg_arena_new(arena, struct fg_binding, n);
     struct fg_bindings *bindings = fg_arena_new(arena, struct fg_bindings, 1);
@@ -85,6 +88,7 @@ static struct fg_slice fill(struct fg_slice pattern, struct fg_slice value, stru
         return pattern;
     before = fg_slice_sub(pattern, 0, at);
     after = fg_slice_sub(pattern, at + strlen(VALUE), pattern.len);
+    /* A NUL would cut the text when it is printed, and so name another tenant. */
     if (value.len == 0 || value.len > FG_TENANT_MAX_BYTES ||
         fg_slice_find(value, '*') != SIZE_MAX || fg_slice_find(value, '\0') != SIZE_MAX)
         return filled;
@@ -94,6 +98,7 @@ static struct fg_slice fill(struct fg_slice pattern, struct fg_slice value, stru
     return filled;
 }
 
+/* Tries a short value. One that is too long, or makes no valid name, gives no access later. */
 static bool is_pattern_with_value(struct fg_slice pattern)
 {
     fg_auto(fg_arena) *arena = fg_arena_create(4096);
@@ -165,6 +170,7 @@ static bool add_claims(struct claims *claims, const struct fg_binding *binding,
     struct fg_slice *values;
     uint32_t n;
 
+    /* A claim of another type is taken for absent: it gives nothing, and does no harm to others. */
     if (fg_claim_values(json, binding->claim, arena, &values, &n) != FG_CLAIM_FOUND ||
         !is_trustworthy(binding->claim, json, arena))
         return true;

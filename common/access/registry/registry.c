@@ -145,6 +145,8 @@ static enum fg_code check_tenant_label(const Access__Token *token, struct fg_err
     if (!(token->scopes & FG_SCOPE_PUSH) || label->name[0] == '\0')
         return fg_fail(err, FG_E_INVALID,
                        "tenant_label is for tokens with the scope push, and names a label");
+    /* Agents set the label: its values choose among the tenants of the token, and name no
+     * others. */
     for (size_t i = 0; i < label->n_tenants; i++)
         if (!has_tenant(token, label->tenants[i]->tenant))
             return fg_fail(err, FG_E_INVALID, "tenant_label: \"%.150s\" is no tenant of the token",
@@ -152,6 +154,7 @@ static enum fg_code check_tenant_label(const Access__Token *token, struct fg_err
     if (label->otherwise[0] != '\0' && !has_tenant(token, label->otherwise))
         return fg_fail(err, FG_E_INVALID, "tenant_label: \"%.150s\" is no tenant of the token",
                        label->otherwise);
+    /* With "*" a label could name any tenant. */
     return is_for_all(token)
                ? fg_fail(err, FG_E_INVALID, "tenant_label: the token lists its tenants")
                : FG_OK;
@@ -378,6 +381,7 @@ static void *copy(struct fg_arena *arena, const ProtobufCMessage *message)
     struct fg_err err;
     struct fg_slice kept;
 
+    /* protobuf-c has no function that copies a message. */
     fg_buf_init(&bytes, FG_ACCESS_REGISTRY_MAX_BYTES);
     fg_pb_write(message, &bytes);
     kept = fg_arena_copy(arena, fg_buf_slice(&bytes));
@@ -506,6 +510,8 @@ enum fg_code fg_access_create_tenant(const struct fg_access_change *change, stru
         return fg_fail(err, FG_E_INVALID, "\"*\" means all tenants, so none has that name");
     if (there != NULL && there->state == ACCESS__TENANT__STATE__ACTIVE)
         return FG_OK;
+    /* First, since it makes room and moves pointers. `there` stays valid: tenants themselves do not
+     * move. */
     forget_deleted(change);
     if (find_place(change, id, &place, err) != FG_OK)
         return err->code;
@@ -513,6 +519,7 @@ enum fg_code fg_access_create_tenant(const struct fg_access_change *change, stru
     tenant.id = fg_arena_text(change->arena, id);
     tenant.created_by = fg_arena_text(change->arena, fg_cstr(change->by));
     tenant.created_ms = tenant.changed_ms = change->now_ms;
+    /* Tokens that are not newer than that were made for the earlier tenant, and have no access. */
     if (there != NULL && there->deletion != NULL)
         tenant.replaced_ms = there->deletion->asked_ms;
     made =
@@ -559,6 +566,8 @@ enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct f
                        LIMIT_VALUE_MAX_BYTES);
     while (at < tenant->n_limits && strcmp(tenant->limits[at]->name, name) != 0)
         at++;
+    /* The value becomes a line of YAML (fg_access_limits_yaml()): a line feed in it would set
+     * another limit. */
     for (const char *c = value; *c != '\0'; c++)
         if ((unsigned char)*c < ' ')
             return fg_fail(err, FG_E_INVALID, "limits.%s: control characters are not allowed",
@@ -623,6 +632,7 @@ enum fg_code fg_access_create_token(const struct fg_access_change *change,
     if (check_token(token, err) != FG_OK ||
         check_matchers(token->matchers, change->arena, err) != FG_OK)
         return err->code;
+    /* From an earlier try of ours, whose answer was lost, if the secret is the same. */
     if (there != NULL)
         return fg_access_token_is_valid(there, token->secrets[0]->sha256.data, change->now_ms)
                    ? FG_OK
@@ -654,6 +664,7 @@ enum fg_code fg_access_rotate_token(const struct fg_access_change *change, struc
         return fg_fail(err, FG_E_PRECONDITION, "token %s has ended", token->id);
     if (overlap_ms < 0)
         return fg_fail(err, FG_E_INVALID, "the overlap is negative");
+    /* Likewise: an earlier try has stored it. */
     for (size_t i = 0; i < token->n_secrets; i++)
         if (fg_token_hash_eq(token->secrets[i]->sha256.data, hash))
             return FG_OK;
@@ -664,6 +675,7 @@ enum fg_code fg_access_rotate_token(const struct fg_access_change *change, struc
     memcpy(secret.sha256.data, hash, FG_TOKEN_HASH_BYTES);
     added = copy(change->arena, &secret.base);
     newest = token->secrets[token->n_secrets - 1];
+    /* Only the newest secret gets the overlap: one that it has replaced before ends now. */
     newest->expires_ms = fg_time_add(change->now_ms, overlap_ms);
     token->n_secrets = 0;
     if (!append(change->arena, &token->secrets, &token->n_secrets, newest) ||

@@ -1,4 +1,5 @@
-/* Manifests as JSON: one line for each entry, times in nanoseconds, names as in the bucket. */
+/* Manifests as JSON: one line for each entry, times in nanoseconds, names as in the bucket. Times
+ * exceed 2^53, so readers that take numbers for doubles round them to 256 ns. */
 #include "common/base/json_writer.h"
 #include "common/base/str.h"
 #include "common/cluster/manifest/blocks.h"
@@ -59,6 +60,7 @@ static void put_segment(struct fg_json_writer *json, const struct fg_l0 *l0,
     fg_json_begin_array(json, "tenants");
     for (uint32_t i = 0; i < segment->n_parts; i++) {
         fg_json_begin_object(json, NULL);
+        /* The decoder has checked the number. */
         fg_json_put_text(json, "tenant", l0->tenants[segment->parts[i].tenant].name);
         fg_json_put_i64(json, "t_min_ns", segment->parts[i].t_min_ns);
         fg_json_put_i64(json, "t_max_ns", segment->parts[i].t_max_ns);
@@ -212,6 +214,8 @@ static void put_tombstone(struct fg_json_writer *json, const struct fg_blocks_to
     fg_json_end(json);
 }
 
+/* Writes only the total of a day: it may have very many services, and they are in the document of
+ * the day once it is final. */
 static void put_used_days(struct fg_json_writer *json, const char *key,
                           const struct fg_usage_day *days, uint32_t count)
 {
@@ -285,6 +289,7 @@ void fg_blocks_json(const struct fg_blocks *blocks, struct fg_buf *out)
 
         begin_line(json);
         fg_json_put_text(json, "object", lost->object);
+        /* Without this member any service may have lost something. */
         if (lost->service.len > 0)
             fg_json_put_text(json, "service", lost->service);
         fg_json_put_i64(json, "t_min_ns", lost->t_min_ns);

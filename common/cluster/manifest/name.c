@@ -206,6 +206,7 @@ bool fg_name_parse(struct fg_slice name, struct fg_name *ret_name)
 
 #define ADHOC_FOLDER "adhoc"
 
+/* Crockford's, which leaves out I, L, O and U. */
 static const char base32[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 bool fg_adhoc_id_is_valid(struct fg_slice text)
@@ -295,12 +296,15 @@ bool fg_name_parse_adhoc(struct fg_slice name, struct fg_adhoc_name *ret_name)
         !parse_tenant(take_part(&rest, '/'), parsed.tenant) ||
         !fg_slice_is(take_part(&rest, '/'), ADHOC_FOLDER))
         return false;
+    /* An id has no '-', so the first one ends it. The name of the file comes last and may have
+     * some. */
     id = take_part(&rest, '-');
     if (!fg_adhoc_id_is_valid(id) || !parse_u64(take_part(&rest, '-'), &uploaded) ||
         uploaded > INT64_MAX || !parse_u32(take_part(&rest, '-'), &parsed.crc) || rest.len == 0)
         return false;
     (void)snprintf(parsed.id, sizeof parsed.id, "%.*s", FG_S(id));
     parsed.uploaded_ms = (int64_t)uploaded;
+    /* Text that this changes is no name that we make: the comparison below finds it. */
     fg_adhoc_file_write(rest, parsed.file);
     if (fg_name_adhoc(again, &parsed, &err) != FG_OK || !fg_slice_eq(name, fg_cstr(again)))
         return false;
@@ -319,6 +323,8 @@ enum fg_code fg_name_usage_all(char out[FG_NAME_MAX_BYTES], struct fg_slice tena
 
     if (tenant_folder(folder, tenant, err) != FG_OK)
         return err->code;
+    /* The folder is that of the tenant below tenants/, with a dot at its beginning written in the
+     * same way. */
     (void)snprintf(out, FG_NAME_MAX_BYTES, USAGE_DAYS "/%.*s/%s",
                    FG_S(fg_cstr(folder + strlen(FG_NAME_TENANTS))), dates);
     return FG_OK;
@@ -336,6 +342,8 @@ enum fg_code fg_name_usage(char out[FG_NAME_MAX_BYTES], const struct fg_usage_na
     return fg_name_usage_all(out, fg_cstr(name->tenant), rest, err);
 }
 
+/* Parses ten digits, which are at most FG_USAGE_VERSION_MAX: a foreign name must not reach the
+ * assertion of fg_name_usage(). */
 static bool parse_decimal(struct fg_slice text, uint64_t *ret_value)
 {
     uint64_t value = 0;
@@ -404,6 +412,7 @@ bool fg_name_parse_query_counts(struct fg_slice name, struct fg_query_counts_nam
     return true;
 }
 
+/* The rules are those of zones, since an unknown revision is empty. */
 static enum fg_code check_part(const char *what, struct fg_slice text, size_t max_bytes,
                                struct fg_err *err)
 {
@@ -442,6 +451,8 @@ enum fg_code fg_name_presence(char out[FG_NAME_PRESENCE_MAX_BYTES],
         check_part("the revision", fg_cstr(name->revision), FG_PRESENCE_VERSION_MAX_BYTES, err) !=
             FG_OK)
         return err->code;
+    /* A parser takes the first '_' for the end of the version. The revision comes last and may have
+     * some. */
     if (fg_slice_find(version, '_') != SIZE_MAX)
         return fg_fail(err, FG_E_INVALID, "the version of a process contains _");
     len = strlen(out);
@@ -466,6 +477,7 @@ bool fg_name_parse_presence(struct fg_slice name, struct fg_presence_name *ret_n
     uint64_t started_ms;
     struct fg_err err;
 
+    /* The time is checked here, since fg_name_presence() asserts that it is not negative. */
     if (!fg_slice_is(take_part(&rest, '/'), "members") ||
         !copy_part(take_part(&rest, '/'), parsed.role, FG_PRESENCE_ROLE_MAX_BYTES) ||
         !copy_part(take_part(&rest, '/'), parsed.name, FG_MEMBER_NAME_MAX_BYTES) ||

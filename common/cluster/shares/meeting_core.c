@@ -137,6 +137,7 @@ static void sweep(struct fg_meeting *meeting, int64_t now_mono_ns, int64_t now_w
 {
     uint32_t kept = 0;
 
+    /* It visits all tenants, which is too much for each call. */
     if (now_mono_ns - meeting->swept_mono_ns < SWEEP_NS)
         return;
     meeting->swept_mono_ns = now_mono_ns;
@@ -235,6 +236,8 @@ static void merge_gone(const struct fg_meeting *meeting, struct tenant *tenant)
         if (takes_part(meeting, count.process))
             tenant->counts[kept++] = count;
         else
+            /* If it was only silent and comes back, it counts a second time: sums become too large,
+             * never too small. */
             tenant->counts[0].bytes = add_clamped(tenant->counts[0].bytes, count.bytes);
     }
     tenant->n_counts = kept;
@@ -253,6 +256,8 @@ static void hear_count(struct fg_meeting *meeting, struct tenant *tenant, uint64
 
     if (span->start_s < tenant->span.start_s)
         return; /* of a period that is over here */
+    /* A new period, or one of another length because the limit has changed: counts start from
+     * zero. */
     if (span->start_s != tenant->span.start_s || span->end_s != tenant->span.end_s) {
         tenant->span = *span;
         tenant->n_counts = 0;
@@ -308,6 +313,7 @@ void fg_meeting_hear(struct fg_meeting *meeting, uint64_t process, const struct 
     struct fg_err err;
 
     sweep(meeting, now_mono_ns, now_wall_s);
+    /* Only what processes say that have joined, whose number is bounded. */
     if ((!demand && !count) || !takes_part(meeting, process) ||
         fg_tenant_check(use->tenant, &err) != FG_OK)
         return;

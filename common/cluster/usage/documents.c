@@ -66,6 +66,7 @@ static bool take_entry(const struct fg_bucket_entry *entry, void *arg)
         last = &listing->newest[listing->count++];
     }
     fg_assert(last != NULL);
+    /* Each version replaces the one before of its day, so the newest stays. */
     *last = (struct fg_usage_newest){name.day, name.version, entry->size_bytes};
     return true;
 }
@@ -81,6 +82,7 @@ enum fg_code fg_usage_documents_list(const struct fg_usage_documents *documents,
     char dates[FG_USAGE_DATE_BYTES], prefix[FG_NAME_MAX_BYTES];
 
     common_dates(first, last, dates);
+    /* One deadline for all pages of the list. */
     if (fg_name_usage_all(prefix, tenant, dates, err) != FG_OK ||
         fg_bucket_each_until(documents->bucket, prefix, false, deadline(documents), documents->stop,
                              take_entry, &listing, err) != FG_OK)
@@ -199,6 +201,7 @@ static enum fg_code read_all(struct read_wave *wave, struct fg_usage_reading *re
     do {
         bool more = true;
 
+        /* After an error fg_bucket_wave_destroy() cancels what is under way. */
         if (check(arg, err) != FG_OK)
             return err->code;
         while (more && sent < count) {
@@ -226,6 +229,7 @@ enum fg_code fg_usage_documents_read_all(const struct fg_usage_documents *docume
     wave->wave = fg_bucket_wave_create();
     code = read_all(wave, readings, count, arena, check, arg, err);
     fg_bucket_wave_destroy(wave->wave); /* ends what is under way after an error */
+    /* Answers that nobody has taken. */
     for (size_t i = 0; i < FG_USAGE_READS_MAX; i++)
         if (wave->slots[i].reading != NULL)
             fg_bucket_clear(&wave->slots[i].request);
@@ -253,6 +257,8 @@ enum fg_code fg_usage_documents_write(const struct fg_usage_documents *documents
     if (code == FG_OK) {
         request.content = fg_buf_slice(&bytes);
         code = fg_bucket_call_until(documents->bucket, &request, documents->stop);
+        /* Somebody has written this version, perhaps we in a try whose answer was lost: the bytes
+         * are the same. */
         if (code == FG_E_PRECONDITION)
             code = FG_OK;
         else if (code != FG_OK)

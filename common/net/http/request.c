@@ -8,6 +8,7 @@ enum {
 struct fg_http_request *fg_http_request_new(struct fg_http_conn *conn)
 {
     struct fg_http_loop *owner = conn->owner;
+    /* Spare requests belong to one loop, so no lock is needed. */
     struct fg_http_request *req = owner->spare;
 
     if (req != NULL) {
@@ -97,6 +98,7 @@ void fg_http_request_free(struct fg_http_request *req)
     struct fg_http_conn *conn = req->conn;
     struct fg_http_loop *owner = conn->owner;
 
+    /* Budgets first: the reset forgets which of them the body was taken from. */
     fg_http_request_drop_body(req);
     fg_http_answer_release(req);
     fg_http_request_repay(req);
@@ -108,6 +110,7 @@ void fg_http_request_free(struct fg_http_request *req)
     } else {
         fg_http_request_destroy(req);
     }
+    /* Last, since it may free the connection. */
     fg_http_conn_unref(conn);
 }
 
@@ -130,6 +133,8 @@ enum fg_http_refusal fg_http_request_add_piece(struct fg_http_request *req,
 {
     struct fg_buf *head = &req->head;
 
+    /* Paid before the memory is taken, so that heads of many connections stay within their
+     * budget. */
     if (!fg_http_request_pay_head(req, head->len + piece.len))
         return HTTP_NO_BUDGET;
     if (span->len == 0)
@@ -207,6 +212,7 @@ bool fg_http_request_url(struct fg_http_request *req)
         req->query = fg_slice_sub(url, mark + 1, url.len);
         url = fg_slice_sub(url, 0, mark);
     }
+    /* A handler that takes the path for a C string would see another one after %00. */
     return percent_decode(req->arena, url, false, &req->path) &&
            fg_slice_find(req->path, '\0') == SIZE_MAX;
 }
@@ -258,6 +264,8 @@ struct fg_slice fg_http_body(const struct fg_http_request *req)
     return fg_buf_slice(&req->body);
 }
 
+/* The first one counts. X-Scope-OrgID and Authorization are never there twice:
+ * fg_http_request_admit() refuses that. */
 struct fg_slice fg_http_header(const struct fg_http_request *req, const char *name)
 {
     size_t len = strlen(name);
@@ -409,5 +417,6 @@ const void *fg_http_grant(const struct fg_http_request *req)
 
 bool fg_http_gone(const struct fg_http_request *req)
 {
+    /* Relaxed: it is a hint that work is in vain, and orders nothing else. */
     return atomic_load_explicit(&req->gone, memory_order_relaxed);
 }

@@ -135,6 +135,8 @@ static void come_home(struct fg_msg *msg)
 
 void fg_bucket_finish(struct fg_bucket_request *request)
 {
+    /* Without a home done() runs on the thread that ends the request, which may be that of the
+     * sender. */
     if (request->home == NULL) {
         request->done(request);
         return;
@@ -249,6 +251,7 @@ enum fg_bucket_listed fg_bucket_list_take(struct fg_bucket_request *request, str
     if (slash != SIZE_MAX && fg_slice_eq(name, last_name(request)))
         return FG_BUCKET_FOLDED;
     if (request->n_entries == request->page_max) {
+        /* The next page begins behind this name, also if the object is deleted meanwhile. */
         fg_bucket_list_next(request, last_name(request));
         return FG_BUCKET_FULL;
     }
@@ -292,6 +295,7 @@ static const char *condition_fault(const struct fg_bucket_request *request)
         return "this operation does not support this condition";
     if (with_etag && etag.len == 0)
         return "the condition requires an etag";
+    /* S3 gets the etag in a header: no byte of it may end that. */
     for (size_t i = 0; with_etag && i < etag.len; i++)
         if (etag.ptr[i] <= 0x20 || etag.ptr[i] >= 0x7f)
             return "the etag is none";
@@ -344,6 +348,7 @@ void fg_bucket_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
         fg_bucket_finish(request);
         return;
     }
+    /* The store would delete the object whatever its etag is. */
     if (bucket->plain_deletes && request->verb == FG_BUCKET_DELETE &&
         request->condition != FG_BUCKET_ALWAYS) {
         (void)fg_bucket_fail(request, FG_E_UNIMPLEMENTED,
@@ -356,6 +361,7 @@ void fg_bucket_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
 
 void fg_bucket_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request)
 {
+    /* The mark first: a request that has not begun yet looks at it when it begins. */
     atomic_store(&request->cancelled, true);
     bucket->ops->cancel(bucket, request);
 }

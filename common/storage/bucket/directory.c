@@ -55,12 +55,14 @@ static enum fg_code read_some(struct fg_bucket_request *request, int fd, uint64_
     ssize_t got = pread(fd, body->ptr + body->len, len, (off_t)offset);
     struct fg_err err;
 
+    /* The caller tries again, since nothing was added. */
     if (got < 0 && errno == EINTR)
         return FG_OK;
     if (got < 0) {
         (void)fg_directory_fail(&err, errno, "read");
         return fg_bucket_fail_err(request, &err);
     }
+    /* A put never changes a file in place, so somebody else has cut it. */
     if (got == 0)
         return fg_bucket_fail(request, FG_E_CORRUPT, "the file was truncated");
     body->len += (size_t)got;
@@ -69,6 +71,7 @@ static enum fg_code read_some(struct fg_bucket_request *request, int fd, uint64_
 
 static void read_content(struct fg_bucket_request *request, int fd, uint64_t len)
 {
+    /* The maximum of the body is content_max_bytes, which the caller has checked. */
     fg_assert(fg_buf_reserve(&request->body, (size_t)len));
     while (request->body.len < len) {
         uint64_t left = len - request->body.len;
@@ -190,6 +193,8 @@ static enum fg_code fill(struct fg_directory *directory, struct fg_bucket_reques
 
     if (code != FG_OK)
         return code;
+    /* Before the file becomes an object: a reader never sees content that a loss of power could
+     * take back. */
     if (fg_directory_stamp(directory, temp->fd, 0, &err) != FG_OK)
         return fg_bucket_fail_err(request, &err);
     return FG_OK;
@@ -202,6 +207,7 @@ static void commit(struct fg_directory *directory, struct fg_bucket_request *req
     struct fg_err err;
     struct stat info;
 
+    /* Before the rename, after which an error could not say any more that nothing was written. */
     if (fstat(temp->fd, &info) != 0) {
         (void)fg_directory_fail(&err, errno, "stat");
         (void)fg_bucket_fail_err(request, &err);
@@ -355,6 +361,7 @@ static void on_done(struct fg_job *job)
     struct directory_work *work = fg_container(job, struct directory_work, job);
     struct fg_bucket_request *request = work->request;
 
+    /* Counted first: when it is finished, the request is the caller's. */
     fg_bucket_meter_request(&work->directory->meter, request);
     free(work);
     fg_bucket_finish(request);
@@ -368,6 +375,7 @@ static void directory_send(struct fg_bucket *bucket, struct fg_bucket_request *r
     *work = (struct directory_work){{.run = run, .done = on_done}, directory, request};
     if (fg_work_submit(directory->work, FG_LANE_BACKGROUND, &work->job))
         return;
+    /* Without a home done() runs here, on the thread of the sender. */
     (void)fg_bucket_fail(request, FG_E_LIMIT, "too many requests are waiting");
     on_done(&work->job);
 }
@@ -381,6 +389,7 @@ static void directory_close(struct fg_bucket *bucket)
 {
     struct fg_directory *directory = fg_container(bucket, struct fg_directory, bucket);
 
+    /* First: this runs the jobs that are queued, and they use the folders. */
     fg_work_destroy(directory->work);
     fg_directory_files_done(directory);
     free(directory->path);

@@ -200,6 +200,7 @@ static bool try_delete_if(struct proof *proof)
 
     (void)fg_bucket_call(proof->bucket, &delete);
     if (delete.code == FG_OK || delete.code == FG_E_UNIMPLEMENTED) {
+        /* No lock: no other thread uses the bucket yet. */
         proof->bucket->plain_deletes = true;
         return true;
     }
@@ -237,6 +238,7 @@ static bool race(struct proof *proof, enum fg_bucket_condition condition, const 
             ok = expect_code(proof, what, put, FG_E_PRECONDITION) && ok;
         }
     }
+    /* The race of IF_MATCH, which follows that of IF_ABSENT, needs the etag of the winner. */
     proof->first = won_etag;
     if (ok && won != 1)
         return disprove(proof, what, won == 0 ? "had no winner" : "had several winners");
@@ -265,11 +267,14 @@ enum fg_code fg_bucket_startup_check(struct fg_bucket *bucket, int64_t deadline_
     uint64_t nonce[2];
     bool ok;
 
+    /* A random name, since several programs may start at the same time. */
     fg_assert(getrandom(nonce, sizeof nonce, 0) == sizeof nonce);
     (void)snprintf(proof.name, sizeof proof.name, "proof/%016llx%016llx",
                    (unsigned long long)nonce[0], (unsigned long long)nonce[1]);
     ok = try_puts(&proof) && try_reads(&proof) && try_head(&proof) && try_list(&proof) &&
          try_delete_if(&proof) && remove_object(&proof) && try_absent(&proof);
+    /* After a failure the object is removed as well, but the failure is the error that is told. A
+     * directory on a full disk can still be read. */
     if (!ok)
         proof.err = &ignored;
     if ((remove_object(&proof) && ok) || (bucket->is_local && err->code == FG_E_NO_SPACE))

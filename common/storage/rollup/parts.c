@@ -67,6 +67,8 @@ static void get_column(struct fg_cur *cur, uint64_t factor, uint32_t count, int6
         memset(values, 0, count * sizeof *values);
         return;
     }
+    /* In the format the product may wrap around (modulo 2^64). The factor is no part of that, so it
+     * saturates. */
     for (uint32_t i = 0; i < count; i++)
         values[i] = fg_value_mul((int64_t)(fg_cur_varint(cur) * scale), factor);
 }
@@ -115,6 +117,7 @@ static enum fg_code parse_names(struct fg_slice raw, uint32_t count, struct fg_a
         if (rest.len > 0)
             memcpy(out + shared, rest.ptr, rest.len);
         names->names[i] = fg_bytes(out, shared + rest.len);
+        /* Ascending, so each name is there once. */
         if (i > 0 && fg_slice_cmp(names->names[i - 1], names->names[i]) >= 0)
             return corrupt("names", err);
         out += shared + rest.len;
@@ -248,6 +251,7 @@ enum fg_code fg_rollup_crown_parse(const struct fg_rollup_row *row,
     crown.nodes = fg_arena_new(arena, uint32_t, crown.n_nodes);
     crown.self = fg_arena_new(arena, int64_t, crown.n_nodes);
     crown.rest = fg_arena_new(arena, int64_t, crown.n_nodes);
+    /* Above the mark is what only this call needs; the crown stays. */
     mark = fg_arena_mark(arena);
     marks = fg_arena_new(arena, bool, names->n_nodes);
     if (crown.nodes == NULL || crown.self == NULL || crown.rest == NULL || marks == NULL)
@@ -283,6 +287,7 @@ static enum fg_code add_table(struct fg_slice raw, const struct fg_rollup_row *r
     get_gaps(&cur, numbers, count, names->n_names);
     get_column(&cur, row->factor, count, values);
     get_column(&cur, row->factor, count, values + count);
+    /* All was checked before: a damaged table adds nothing. */
     if (!fg_cur_end(&cur))
         return corrupt("table", err);
     for (uint32_t i = 0; i < count; i++) {
@@ -320,6 +325,7 @@ static enum fg_code add_full(struct fg_slice raw, const struct fg_rollup_row *ro
     if (values == NULL)
         return no_room("a full rollup", err);
     get_column(&cur, row->factor, n_ranks, values);
+    /* Likewise, before anything is added. */
     if (!fg_cur_end(&cur))
         return corrupt("full rollup", err);
     for (uint32_t i = 0; i < n_ranks; i++) {

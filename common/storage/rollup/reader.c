@@ -213,6 +213,7 @@ static void parse_key(struct rollup_parsing *parsing, struct fg_rollup_key *key)
     int64_t start = fg_cur_zigzag(&parsing->cur);
     uint64_t len = fg_cur_varint(&parsing->cur);
 
+    /* The end has to fit an int64_t. Unsigned, so that a start before 1970 does not overflow. */
     check(parsing, kind <= FG_ROLLUP_SERIES && number < numbers && len > 0 &&
                        len <= (uint64_t)INT64_MAX - (uint64_t)start);
     key->kind = (enum fg_rollup_kind)kind;
@@ -238,6 +239,7 @@ static void parse_row(struct rollup_parsing *parsing, uint32_t number, uint32_t 
     row->total = fg_cur_zigzag(&parsing->cur);
     multiple_of = fg_cur_varint(&parsing->cur);
     if (multiple_of > 0) {
+        /* The base may be a later row: resolve() looks at it when all rows are there. */
         check(parsing, multiple_of <= parsing->rollups->n_rows);
         *base = (uint32_t)(multiple_of - 1);
         row->factor = fg_cur_varint(&parsing->cur);
@@ -285,6 +287,7 @@ static void resolve(struct rollup_parsing *parsing, const uint32_t *bases)
         if (bases[i] == FG_MAP_NONE)
             continue;
         parsing->what = "multiples";
+        /* cut_max bounds what a crown lacks, and grows with the factor like its values. */
         check(parsing, bases[bases[i]] == FG_MAP_NONE &&
                            !__builtin_mul_overflow(base->cut_max, row->factor, &row->cut_max) &&
                            row->cut_max <= INT64_MAX);
@@ -359,10 +362,12 @@ enum fg_code fg_rollups_parse(const struct fg_block_part *part, struct fg_slice 
     if (cur.bad || said.raw_bytes > FG_BLOCK_PAGE_RAW_MAX_BYTES ||
         head_crc != fg_crc32c(fg_slice_sub(bytes, 0, FG_ROLLUP_HEAD_BYTES - sizeof head_crc)))
         return fg_fail(err, FG_E_CORRUPT, "rollups: bad header");
+    /* Not damage: queries go on with the profiles, if they are still there. */
     if (version < FG_ROLLUP_VERSION_LEAST || version > FG_ROLLUP_VERSION)
         return fg_fail(err, FG_E_UNIMPLEMENTED, "rollups of unsupported version %u", version);
     if (fg_block_unpack_in(&seal, stored, said, arena, &raw, err) != FG_OK)
         return fg_wrap(err, "rollups");
+    /* Before the rows, each of which refers to it. */
     if (note_sealing(part, arena, &rollups, err) != FG_OK)
         return err->code;
     if (parse_directory(raw, arena, &rollups, err) != FG_OK)

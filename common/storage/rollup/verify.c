@@ -52,6 +52,8 @@ static enum fg_code verify_table(const struct rollup_verifying *verifying,
     return FG_OK;
 }
 
+/* Does not compare the sum with the total: full values have stacks without a name, which totals of
+ * version 1 leave out. */
 static enum fg_code verify_full(const struct rollup_verifying *verifying,
                                 const struct fg_rollup_row *row, struct fg_err *err)
 {
@@ -72,6 +74,7 @@ static enum fg_code verify_row(const struct rollup_verifying *verifying,
         [FG_ROLLUP_TOTALS] = verify_table,
         [FG_ROLLUP_FULL] = verify_full,
     };
+    /* Released after each row, so the memory is that of the largest one. */
     struct fg_arena_mark mark = fg_arena_mark(verifying->arena);
     enum fg_code code = FG_OK;
 
@@ -126,6 +129,8 @@ static enum fg_code verify_rows(struct rollup_verifying *verifying, struct fg_er
     const struct fg_rollups *rollups = &verifying->rollups;
     struct fg_slice crn = verifying->sections[FG_ROLLUP_CROWN];
 
+    /* Before any row: its places are within these lengths, and only now are these known to be those
+     * of the sections. */
     for (unsigned form = 0; form < FG_ROLLUP_FORMS; form++)
         if (rollups->section_bytes[form] != verifying->sections[form].len)
             return fg_fail(err, FG_E_CORRUPT, "rollups: %zu bytes, but the directory says %llu",
@@ -183,6 +188,7 @@ static enum fg_code verify_single_sums(const struct fg_rollups *single,
         digest = fg_id_add(digest, row->digest);
         total = fg_value_add(total, row->total);
     }
+    /* A series whose crown was not worth its bytes has no row, and then the sums tell nothing. */
     if (n_rows != single->groups.n_groups ||
         (count == all->count && fg_id_eq(digest, all->digest) && total == all->total))
         return FG_OK;
@@ -211,6 +217,7 @@ static bool belong_together(const struct fg_rollups *rollups, const struct fg_ro
 static enum fg_code verify_single(const struct fg_rollups *rollups, const struct fg_rollups *single,
                                   struct fg_err *err)
 {
+    /* Before the sums: those of other objects or types would differ without damage. */
     if (!belong_together(rollups, single))
         return fg_fail(err, FG_E_CORRUPT, "single series: they belong to another part");
     for (uint32_t i = 0; i < rollups->n_rows; i++)
