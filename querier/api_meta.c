@@ -65,6 +65,7 @@ enum fg_code qry_api_profile_types(struct qry_query *query, const ProtobufCMessa
     if (code == FG_OK)
         code = reply_types(query, &sets, err);
     qry_label_sets_done(&sets);
+    qry_selection_done(&selection);
     return code;
 }
 
@@ -160,10 +161,10 @@ enum fg_code qry_api_label_values(struct qry_query *query, const ProtobufCMessag
     struct qry_selection selection = {0};
     struct qry_cardinality found;
 
-    if (qry_selection_range(query, &selection, in->start, in->end, err) != FG_OK)
-        return err->code;
     if (in->name[0] == '\0')
         return fg_fail(err, FG_E_INVALID, "name is required");
+    if (qry_selection_range(query, &selection, in->start, in->end, err) != FG_OK)
+        return err->code;
     qry_cardinality_init(&found, &config);
     enum fg_code code = count_labels(query, &selection, in->matchers, in->n_matchers, &found, err);
     if (code == FG_OK)

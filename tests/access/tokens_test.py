@@ -440,7 +440,10 @@ def case_secrets_are_nowhere():
     with servers.Governed("--log_level", "debug") as server:
         server.begin()
         used, unused = [server.token(["push", "read"]) for _ in range(2)], server.token(["read"])
-        rotated = server.govern.must("POST", "/api/tokens/%s:rotate" % unused[4:12])["token"]
+        rotated = server.govern.must("POST", "/api/tokens/%s:rotate" % unused[4:12])
+        day_ms = 24 * 3600 * 1000
+        check(abs(rotated["oldSecretUntilMs"] - time.time() * 1000 - day_ms) < day_ms / 24, "%s", rotated)
+        rotated = rotated["token"]
         for token in used:
             caller = servers.Caller(server.port, token)
             check(servers.push(caller, "demo.cpu")[0] == 200, "push")

@@ -254,6 +254,18 @@ static enum fg_code edit_rotate(void *arg, const struct fg_access_change *change
     return fg_access_rotate_token(change, edit->id, edit->made->hash, edit->overlap_ms, err);
 }
 
+/* Answers with the token as it is after the swap, with the end of its old secret. Only if this
+ * process could not read the registry since is it as it was before. */
+static void answer_rotated(struct fg_admin_call *call, const Access__Token *before,
+                           const char *secret)
+{
+    struct fg_access_registry *registry = fg_access_registry(call->api->access);
+    const Access__Token *token = fg_access_find_token(registry, call->id, NULL);
+
+    answer_secret(call, token == NULL ? before : token, secret);
+    fg_access_registry_unref(registry);
+}
+
 enum fg_code fg_admin_rotate_token(struct fg_admin_call *call, struct fg_err *err)
 {
     const Access__Token *token;
@@ -272,8 +284,7 @@ enum fg_code fg_admin_rotate_token(struct fg_admin_call *call, struct fg_err *er
     if (fg_admin_swap(call, edit_rotate, &edit, err) != FG_OK)
         return err->code;
     fg_log_info("token rotated", fg_ls("token", token->id), fg_ls("by", call->who));
-    /* The answer shows the token as it was known before the swap; only its text is new. */
-    answer_secret(call, token, text);
+    answer_rotated(call, token, text);
     OPENSSL_cleanse(text, sizeof text);
     return FG_OK;
 }
