@@ -181,8 +181,9 @@ class Otlp(Go):
 
 
 class Java(Driver):
-    # At its end it removes the recording that it may be writing.
-    own_faults = "Error dumping profiler .*NoSuchFileException"
+    # At its end it removes the recording that it may be writing. It writes a line in parts, and that of another thread may come between:
+    # what it complains of is in one of the parts.
+    own_faults = r"Error dumping profiler .*NoSuchFileException|\[ERROR\] $"
 
     def install(self):
         for tool in ("javac", "mvn"):

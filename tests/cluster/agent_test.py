@@ -35,6 +35,8 @@ MANUAL = os.path.join(flamegrid.ROOT, "deploy", "operations", "forwarding.md")
 ALL_TIME_MS = corpus_test.ALL_TIME_MS
 FOLDED = b"main;work 3\n"
 RETRY_AFTER_S = 15  # of a full queue
+LARGE_STACKS = 15000
+PATIENT = "30s"  # for requests with much in them, on a slow machine
 
 
 def kills_and_cuts(seed, seconds):
@@ -133,7 +135,7 @@ def all_formats():
     with flamegrid.Server() as direct, flamegrid.Server() as there:
         direct.start().wait_ready()
         there.start().wait_ready()
-        with flamegrid.Agent(*targets(target(there.port))) as agent:
+        with flamegrid.Agent(*targets(target(there.port, timeout=PATIENT))) as agent:
             agent.start().wait_ready()
             wanted_statuses = push_everything(direct.port, rows, requests)
             statuses = push_everything(agent.port, rows, requests)
@@ -176,18 +178,18 @@ def no_queries():
 
 def large_upload():
     """However little memory it has: an upload of nearly limits.max_profile_size_bytes is taken, and arrives."""
-    lines = b"".join(b"main;f%d;%0250d 1\n" % (number, number) for number in range(60000))
+    lines = b"".join(b"main;f%d;%01000d 1\n" % (number, number) for number in range(LARGE_STACKS))
     check(12 << 20 < len(lines) < 16 << 20, "%d bytes", len(lines))
     with flamegrid.Server() as there:
         there.start().wait_ready()
-        with flamegrid.Agent(*targets(target(there.port))) as agent:
+        with flamegrid.Agent(*targets(target(there.port, timeout=PATIENT))) as agent:
             agent.start().wait_ready()
             status, answer = flamegrid.Client(agent.port).send("POST", "/ingest?name=large&format=folded&sampleRate=0&from=%d&until=%d" % (
                 START_S, START_S + 10), lines)
             check(status == 200, "%d %s", status, answer)
             wait_sent(agent)
         total = flamegrid.Client(there.port).flame_total(COUNT, '{service_name="large"}', (START_S - 10) * 1000, (START_S + 100) * 1000)
-        check(total == 60000, "%d", total)
+        check(total == LARGE_STACKS, "%d", total)
 
 
 def servers_file():

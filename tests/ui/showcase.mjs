@@ -92,7 +92,7 @@ async function pixelsOf(page, png) {
 
 fs.mkdirSync(folder, { recursive: true });
 const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium-headless-shell",
   args: ["--no-sandbox", "--disable-gpu"],
 });
 for (const [name, pathname, parameters, theme] of PICTURES) {

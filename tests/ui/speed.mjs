@@ -51,7 +51,7 @@ async function main() {
   });
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
   const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium-headless-shell",
     args: ["--no-sandbox", "--disable-gpu"],
   });
   console.log("   nodes decode ms  first draw    both   table  search |draw p50     p95 | frame gap p50     p95");

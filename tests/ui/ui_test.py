@@ -55,9 +55,9 @@ class Browser(agents.Driver):
     source = HERE
 
     def install(self):
-        self.environment["CHROMIUM"] = shutil.which("chromium") or ""
+        self.environment["CHROMIUM"] = shutil.which("chromium-headless-shell") or ""
         if not self.environment["CHROMIUM"]:
-            raise agents.Unavailable("no chromium: deploy/install ui")
+            raise agents.Unavailable("no chromium-headless-shell: deploy/install ui")
         self.need(("node", "--version"), NODE, "node")
         self.need(("npm", "--version"), (8, 0), "node")
         self.fetch("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
