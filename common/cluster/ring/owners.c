@@ -133,6 +133,36 @@ static struct owners_field make_field(const struct fg_ring *ring,
     return field;
 }
 
+/* The owners of a shard as one number. */
+static uint64_t tuple_of(const struct fg_ring_table *table, uint32_t shard)
+{
+    uint64_t tuple = 0;
+
+    for (unsigned i = 0; i < table->n_owners; i++)
+        tuple = tuple << 16 | table->owners[shard][i];
+    return tuple;
+}
+
+static void find_distinct(struct fg_ring_table *table)
+{
+    enum { SLOTS = 2 * FG_RING_SHARDS };
+    /* Open addressing: a shard and 1, or 0 for an empty slot. */
+    uint32_t *first_of = fg_calloc(SLOTS, sizeof *first_of);
+
+    for (uint32_t shard = 0; shard < FG_RING_SHARDS; shard++) {
+        uint64_t tuple = tuple_of(table, shard);
+        uint32_t slot = fg_mix64(tuple) % SLOTS;
+
+        while (first_of[slot] != 0 && tuple_of(table, first_of[slot] - 1) != tuple)
+            slot = (slot + 1) % SLOTS;
+        if (first_of[slot] != 0)
+            continue;
+        first_of[slot] = shard + 1;
+        table->distinct[table->n_distinct++] = (uint16_t)shard;
+    }
+    free(first_of);
+}
+
 struct fg_ring_table *fg_ring_table_create(const struct fg_ring *ring,
                                            const struct fg_ring_revision *revision)
 {
@@ -146,6 +176,7 @@ struct fg_ring_table *fg_ring_table_create(const struct fg_ring *ring,
     for (uint32_t shard = 0; shard < FG_RING_SHARDS; shard++)
         rank(&field, revision->replicas, shard, table->owners[shard]);
     free(field.candidates);
+    find_distinct(table);
     return table;
 }
 

@@ -48,6 +48,28 @@ static unsigned count(const struct owners *owners, const uint64_t *in, const uin
     return n;
 }
 
+/* Some shards under a revision, among them one for each list of owners that shards of the range
+ * have, ascending. */
+struct some_shards {
+    const uint16_t *distinct; /* NULL: all from `first` on */
+    uint32_t first, n;
+};
+
+static struct some_shards shards_of(const struct fg_ring_reads *reads, uint32_t revision)
+{
+    const struct fg_ring_table *table = reads->view->tables[revision];
+    uint32_t n = (uint32_t)reads->last - reads->first + 1;
+
+    return n == FG_RING_SHARDS
+               ? (struct some_shards){.distinct = table->distinct, .n = table->n_distinct}
+               : (struct some_shards){.first = reads->first, .n = n};
+}
+
+static uint16_t nth(const struct some_shards *shards, uint32_t n)
+{
+    return shards->distinct == NULL ? (uint16_t)(shards->first + n) : shards->distinct[n];
+}
+
 static const uint64_t nobody[FG_RING_READS_WORDS];
 
 /* ---- asking ---- */
@@ -76,12 +98,15 @@ uint32_t fg_ring_reads_ask(struct fg_ring_reads *reads, uint32_t turn,
 {
     uint32_t n = 0;
 
-    for (uint32_t revision = 0; revision < reads->view->ring.n_revisions; revision++)
-        for (uint32_t shard = reads->first; shard <= reads->last; shard++) {
-            struct owners owners = owners_of(reads, revision, (uint16_t)shard);
+    for (uint32_t revision = 0; revision < reads->view->ring.n_revisions; revision++) {
+        const struct some_shards shards = shards_of(reads, revision);
+
+        for (uint32_t i = 0; i < shards.n; i++) {
+            struct owners owners = owners_of(reads, revision, nth(&shards, i));
 
             n += ask_owners(reads, &owners, turn % FG_RING_REPLICAS_MAX, members + n);
         }
+    }
     return n;
 }
 
@@ -114,29 +139,35 @@ void fg_ring_reads_failed(struct fg_ring_reads *reads, uint32_t member)
 
 bool fg_ring_reads_is_enough(const struct fg_ring_reads *reads)
 {
-    for (uint32_t revision = 0; revision < reads->view->ring.n_revisions; revision++)
-        for (uint32_t shard = reads->first; shard <= reads->last; shard++) {
-            struct owners owners = owners_of(reads, revision, (uint16_t)shard);
+    for (uint32_t revision = 0; revision < reads->view->ring.n_revisions; revision++) {
+        const struct some_shards shards = shards_of(reads, revision);
+
+        for (uint32_t i = 0; i < shards.n; i++) {
+            struct owners owners = owners_of(reads, revision, nth(&shards, i));
 
             if (count(&owners, reads->heard, nobody) < owners.need)
                 return false;
         }
+    }
     return true;
 }
 
 bool fg_ring_reads_is_hopeless(const struct fg_ring_reads *reads, uint16_t *ret_shard,
                                uint64_t *ret_revision)
 {
-    for (uint32_t revision = 0; revision < reads->view->ring.n_revisions; revision++)
-        for (uint32_t shard = reads->first; shard <= reads->last; shard++) {
-            struct owners owners = owners_of(reads, revision, (uint16_t)shard);
+    for (uint32_t revision = 0; revision < reads->view->ring.n_revisions; revision++) {
+        const struct some_shards shards = shards_of(reads, revision);
+
+        for (uint32_t i = 0; i < shards.n; i++) {
+            struct owners owners = owners_of(reads, revision, nth(&shards, i));
 
             if (owners.n - count(&owners, reads->failed, reads->heard) < owners.need) {
-                *ret_shard = (uint16_t)shard;
+                *ret_shard = nth(&shards, i);
                 *ret_revision = reads->view->ring.revisions[revision].number;
                 return true;
             }
         }
+    }
     return false;
 }
 

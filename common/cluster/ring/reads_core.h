@@ -14,7 +14,8 @@
  * another store refuses it, and the reader takes a fresh ring and starts over.
  *
  * Cost: 10 ns for each shard and revision, in each call except avoid, admit, heard, failed and
- * count.
+ * count. A read of the whole ring looks at one shard for each list of owners: with ten members that
+ * is 720 instead of 65,536.
  *
  * Shell: querier/replicas/replica_read.h.
  *

@@ -245,6 +245,42 @@ static uint32_t compare(const struct fg_ring_table *before, const struct fg_ring
     return moved;
 }
 
+static bool same_owners(const struct fg_ring_table *table, uint32_t a, uint32_t b)
+{
+    return memcmp(table->owners[a], table->owners[b],
+                  table->n_owners * sizeof table->owners[a][0]) == 0;
+}
+
+static void distinct_has_the_first_shard_of_each_list_of_owners(void **state)
+{
+    static const struct {
+        uint32_t members, lists;
+    } cases[] = {{0, 1}, {1, 1}, {2, 2}, {3, 6}, {6, 48}, {12, 384}};
+
+    (void)state;
+    for (size_t c = 0; c < FG_COUNT(cases); c++) {
+        struct made made;
+        struct fg_ring_table *table = make_even(&made, cases[c].members, 3, 3);
+        uint32_t listed = 0;
+
+        assert_int_equal(table->n_distinct, cases[c].lists);
+        for (uint32_t shard = 0; shard < FG_RING_SHARDS; shard++) {
+            uint32_t like = 0;
+
+            for (uint32_t i = 0; i < listed; i++)
+                like += same_owners(table, shard, table->distinct[i]);
+            if (listed < table->n_distinct && table->distinct[listed] == shard) {
+                assert_int_equal(like, 0);
+                listed++;
+            } else {
+                assert_int_equal(like, 1);
+            }
+        }
+        assert_int_equal(listed, table->n_distinct);
+        fg_ring_table_unref(table);
+    }
+}
+
 /* Members come one after another; backwards it is how they leave. */
 static void a_new_member_moves_only_its_share(void **state)
 {
@@ -301,6 +337,7 @@ int main(void)
         cmocka_unit_test(owners_are_in_different_zones),
         cmocka_unit_test(members_own_equal_shares),
         cmocka_unit_test(neighbouring_shards_are_spread_evenly),
+        cmocka_unit_test(distinct_has_the_first_shard_of_each_list_of_owners),
         cmocka_unit_test(a_new_member_moves_only_its_share),
         cmocka_unit_test(a_leaving_member_moves_only_its_share),
     };

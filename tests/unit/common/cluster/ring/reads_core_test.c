@@ -181,6 +181,53 @@ static void drained_counts_and_lost_does_not(void **state)
     fg_arena_destroy(arena);
 }
 
+/* A read of all shards but the last one looks at each of them, and one of all at some: they ask and
+ * judge alike, whoever fails. */
+static void a_read_of_the_whole_ring_is_like_one_of_its_shards(void **state)
+{
+    struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
+    struct fg_ring ring = six(arena);
+    struct fg_ring_view *view;
+
+    (void)state;
+    ring = ring_make(&ring, ring_make_join("gil", "x", 7), arena);
+    ring = ring_make(&ring, ring_make_forget(names[2]), arena);
+    view = ring_make_view(&ring);
+    assert_true(view->ring.n_revisions > 1);
+    for (unsigned failing = 0; failing < 1u << FG_COUNT(names); failing++) {
+        uint32_t members[2][FG_RING_MEMBERS_MAX], n[2] = {1, 1};
+        uint64_t revisions[2] = {0};
+        uint16_t shards[2] = {0};
+        struct fg_ring_reads reads[2];
+
+        fg_ring_reads_init(&reads[0], view, 0, UINT16_MAX);
+        fg_ring_reads_init(&reads[1], view, 0, UINT16_MAX - 1);
+        while (n[0] > 0) {
+            for (unsigned i = 0; i < 2; i++)
+                n[i] = fg_ring_reads_ask(&reads[i], failing, members[i]);
+            assert_int_equal(n[0], n[1]);
+            assert_memory_equal(members[0], members[1], n[0] * sizeof members[0][0]);
+            for (uint32_t k = 0; k < n[0]; k++)
+                for (unsigned i = 0; i < 2; i++) {
+                    uint32_t member = members[i][k];
+
+                    if (member < FG_COUNT(names) && (failing >> member & 1) != 0)
+                        fg_ring_reads_failed(&reads[i], member);
+                    else
+                        fg_ring_reads_heard(&reads[i], member);
+                }
+            assert_int_equal(fg_ring_reads_is_enough(&reads[0]),
+                             fg_ring_reads_is_enough(&reads[1]));
+            assert_int_equal(fg_ring_reads_is_hopeless(&reads[0], &shards[0], &revisions[0]),
+                             fg_ring_reads_is_hopeless(&reads[1], &shards[1], &revisions[1]));
+            assert_int_equal(shards[0], shards[1]);
+            assert_int_equal(revisions[0], revisions[1]);
+        }
+    }
+    fg_ring_view_unref(view);
+    fg_arena_destroy(arena);
+}
+
 static void an_empty_ring_has_nobody_to_ask(void **state)
 {
     struct fg_arena *arena = fg_arena_create(FG_RING_ARENA_BYTES);
@@ -255,6 +302,7 @@ int main(void)
         cmocka_unit_test(whom_one_avoids_can_be_admitted),
         cmocka_unit_test(one_member_serves_all_its_shards),
         cmocka_unit_test(drained_counts_and_lost_does_not),
+        cmocka_unit_test(a_read_of_the_whole_ring_is_like_one_of_its_shards),
         cmocka_unit_test(an_empty_ring_has_nobody_to_ask),
         cmocka_unit_test(views_share_tables_of_equal_revisions),
     };
