@@ -81,6 +81,7 @@ struct fg_access {
     struct stranger strangers[STRANGERS]; /* by their keys; a newer one replaces an older one */
     uint64_t seed;                        /* of the keys */
     _Atomic int64_t seen_mono_ns;         /* when the bucket was asked last, and answered */
+    _Atomic int64_t known_mono_ns;        /* ... with the registry in use; stored after that */
     _Atomic int64_t looked_mono_ns;       /* when it was asked last, whether it answered or not */
 
     /* Of the thread that looks. */
@@ -311,8 +312,9 @@ static void look_failed(struct fg_access *access, const struct fg_err *err)
                            (long long)(since_ns / FG_SECOND_NS), err->msg);
 }
 
-/* The bucket has answered. bytes NULL: there is no object. */
-static void look_answered(struct fg_access *access, const struct fg_slice *bytes,
+/* The bucket has answered. bytes NULL: there is no object. Returns whether the registry in use is
+ * that of the bucket. */
+static bool look_answered(struct fg_access *access, const struct fg_slice *bytes,
                           const struct fg_bucket_etag *etag)
 {
     struct fg_err err;
@@ -327,15 +329,16 @@ static void look_answered(struct fg_access *access, const struct fg_slice *bytes
         fg_metric_add(access->metrics, ACCESS_READ_FAILURES, 1);
         fg_condition_raise(access->damaged,
                            "the registry of access is not used, the last good one is: %s", err.msg);
-        return;
+        return false;
     }
     fg_condition_clear(access->damaged);
     /* A file of a bootstrap token may be written later than we start: without a registry it is
      * looked at each time. */
-    if (bytes == NULL)
-        return;
-    access->etag = *etag;
-    keep_copy(access, *bytes);
+    if (bytes != NULL) {
+        access->etag = *etag;
+        keep_copy(access, *bytes);
+    }
+    return true;
 }
 
 static void read_registry(struct fg_access *access)
@@ -358,10 +361,11 @@ static void read_registry(struct fg_access *access)
     } else {
         atomic_store_explicit(&access->seen_mono_ns, now_ns, memory_order_relaxed);
         fg_condition_clear(access->away);
-        if (code == FG_E_NOT_FOUND || !get.unchanged)
-            look_answered(access, code == FG_OK ? &bytes : NULL, &get.etag);
-        else
+        if (code == FG_OK && get.unchanged)
             fg_condition_clear(access->damaged);
+        if ((code == FG_OK && get.unchanged) ||
+            look_answered(access, code == FG_OK ? &bytes : NULL, &get.etag))
+            atomic_store_explicit(&access->known_mono_ns, now_ns, memory_order_release);
     }
     fg_bucket_clear(&get);
 }
@@ -415,6 +419,7 @@ enum fg_code fg_access_uses(struct fg_access *access, struct fg_arena *arena,
 struct attached {
     struct fg_grant grant;               /* first: handlers get it */
     struct fg_access_registry *registry; /* a reference; NULL: none */
+    int64_t known_mono_ns;               /* the bucket had this registry then, or later */
     struct fg_person person;             /* zeroed: a token of ours, or nobody */
     struct fg_access *access;
 };
@@ -493,20 +498,20 @@ static int64_t stranger_since(struct fg_access *access, const struct fg_http_req
 
 /*
  * Returns whether a token that was refused may have been created, or have got its secret, after the
- * last look. Agents drop what gets a 401, so such a request is to come again, until the registry
- * was read after its first time.
+ * registry was read by which it was refused. Agents drop what gets a 401, so such a request is to
+ * come again, until the registry was read after its first time. One that is damaged was not read.
  */
 static bool may_be_new(struct fg_access *access, const struct fg_http_request *req,
-                       const struct fg_access_registry *registry, const char *id)
+                       const struct attached *attached, const char *id)
 {
     /* The mode header refuses requests before it has read any registry. */
-    const Access__Token *token =
-        registry == NULL ? NULL : fg_access_find_token(registry, fg_cstr(id), NULL);
+    const Access__Token *token = attached->registry == NULL
+                                     ? NULL
+                                     : fg_access_find_token(attached->registry, fg_cstr(id), NULL);
 
     if (id[0] == '\0' || (token != NULL && fg_access_token_has_ended(token, now_ms(access))))
         return false;
-    return atomic_load_explicit(&access->seen_mono_ns, memory_order_relaxed) <
-           stranger_since(access, req, fg_mono_ns(access->config.clock));
+    return attached->known_mono_ns < stranger_since(access, req, fg_mono_ns(access->config.clock));
 }
 
 /* Finds out whether an issuer or a session vouches for the caller. false: what the request has is
@@ -565,7 +570,7 @@ static bool decide(struct fg_access *access, struct fg_http_request *req, unsign
         fg_token_use_note(attached->grant.use, facts.now_ms);
         return true;
     }
-    if (err->code == FG_E_NO_TENANT && may_be_new(access, req, attached->registry, id)) {
+    if (err->code == FG_E_NO_TENANT && may_be_new(access, req, attached, id)) {
         /* Has the registry read again, once a second at most, also while the bucket does not
          * answer. */
         int64_t since_ns = fg_mono_ns(access->config.clock) -
@@ -592,6 +597,9 @@ static bool admit(void *arg, struct fg_http_request *req, unsigned scopes, struc
         return false;
     }
     attached->access = access;
+    /* Before the registry, which is of that time or later: a new one that comes in between must not
+     * make this one look as new. */
+    attached->known_mono_ns = atomic_load_explicit(&access->known_mono_ns, memory_order_acquire);
     attached->registry = fg_access_registry(access);
     attached->person = (struct fg_person){.verified = NULL};
     if (!decide(access, req, scopes, attached, err)) {
@@ -836,6 +844,7 @@ enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_a
     access->damaged = fg_condition_create(config->conditions, "access_registry_damaged");
     access->guard = (struct fg_http_guard){admit, release, log_in, access, NULL};
     atomic_init(&access->seen_mono_ns, fg_mono_ns(config->clock));
+    atomic_init(&access->known_mono_ns, INT64_MIN);
     atomic_init(&access->looked_mono_ns, fg_mono_ns(config->clock));
     if (choose_mode(access, err) != FG_OK || create_people(access, err) != FG_OK) {
         fg_access_destroy(access);

@@ -291,7 +291,7 @@ static void bulk_jobs_have_a_low_priority(void **state)
     assert_true(fg_work_submit(work, FG_LANE_BULK, &tasks[1].job));
     fg_work_destroy(work);
     assert_int_equal(tasks[0].nice, ours);
-    assert_int_equal(tasks[1].nice, FG_MIN(ours + 10, 19));
+    assert_int_equal(tasks[1].nice, FG_MIN(ours + 5, 19));
     assert_int_equal(getpriority(PRIO_PROCESS, 0), ours);
 }
 
