@@ -115,7 +115,7 @@ class Bystander(threading.Thread):
         self.over.set()
         self.join()
         check(self.fault is None, "the bystander: %s", self.fault)
-        check(self.asked > 10, "the bystander was answered %d times", self.asked)
+        check(self.asked >= 4, "the bystander was answered %d times", self.asked)
         print("     %d answers to it meanwhile, the slowest after %.3f s" % (self.asked, self.slowest_s))
 
 

@@ -134,7 +134,7 @@ def replaced(command, folder, target, port, admin):
     for pattern, other in (
             (r"^bash deploy/run(?: --)?", "flamegrid server"),
             (r"(127\.0\.0\.1|localhost):(4040|4050|4071)\b", r"\1:%d" % port),
-            (r"(127\.0\.0\.1|localhost|NODE):(5040|5060|5071)\b", "127.0.0.1:%d" % admin),
+            (r"(127\.0\.0\.1|localhost|NODE):(5040|5050|5060|5071)\b", "127.0.0.1:%d" % admin),
             (r"\b(flamegrid\.example|pyroscope|flamegrid|node|cluster|elsewhere):4040\b", here),
             (r"https://profiles\.example", "http://" + here),
             (r"http://localhost:6060", target), (r"localhost:6060", target.removeprefix("http://")),
