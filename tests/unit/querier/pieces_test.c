@@ -249,11 +249,13 @@ static void ask_at_once(const struct asker *asker, uint64_t random)
     struct asker crowd[VIEWERS]; /* all ask the same */
     pthread_t threads[VIEWERS];
 
+    /* All copies first: the threads use the original, too, whose peers it has. */
     for (unsigned i = 0; i < VIEWERS; i++) {
         crowd[i] = *asker;
         crowd[i].random = random;
-        assert_int_equal(pthread_create(&threads[i], NULL, ask_while_it_fails, &crowd[i]), 0);
     }
+    for (unsigned i = 0; i < VIEWERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_while_it_fails, &crowd[i]), 0);
     for (unsigned i = 0; i < VIEWERS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
