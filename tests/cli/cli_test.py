@@ -461,7 +461,8 @@ def forward(cli, server):
             time.sleep(0.2)
 
     cli.good("push", "a.folded", "--name", "shop{env=prod}", "--from", "2026-01-02")
-    wait_until("central has refused it, and eu/west was tried", lambda both: both[0]["deadProfiles"] == 1 and both[1]["state"] == "retrying")
+    wait_until("central has refused it, and eu/west was tried", lambda both: both[0]["deadProfiles"] == 1
+               and both[0]["pendingProfiles"] == 0 and both[1]["state"] == "retrying")
     head, central, west = cli.lines("forward", "ls")
     check(re.match(r"TARGET +STATE +PENDING +OLDEST +SENT +DROPPED +ERROR$", head), "%s", head)
     check(re.match(r"central +ok +0 +- +0 +1$", central), "%s", central)
