@@ -34,9 +34,8 @@ if(FG_PRESET STREQUAL "dev")
   list(APPEND fg_flags -g1 -O1 ${fg_sanitize})
   # Tests start our programs thousands of times: at a fixed address that takes a fifth less, without half a million relocations.
   list(APPEND fg_link_flags ${fg_sanitize} -no-pie)
-  # To optimize a test takes longer than the test saves, unless it is SLOW. Its arithmetic proves nothing, but its buffers are what ours
-  # writes to.
-  set(fg_test_flags -O0 -fno-sanitize=undefined)
+  # To optimize a test takes longer than the test saves, unless it is SLOW.
+  set(fg_test_flags -O0)
 
 elseif(FG_PRESET STREQUAL "quick")
   list(APPEND fg_flags -O1)

@@ -181,8 +181,8 @@ class Otlp(Go):
 
 
 class Java(Driver):
-    # At its end it removes the recording that it may be writing. It writes a line in parts, and that of another thread may come between:
-    # what it complains of is in one of the parts.
+    # At its end it removes the recording that it may be writing. Each of its complaints has text: a line without is the first part of one,
+    # after which something else was printed, and its text is looked at as a line of its own.
     own_faults = r"Error dumping profiler .*NoSuchFileException|\[ERROR\] $"
 
     def install(self):

@@ -25,7 +25,7 @@ ALL_TIME_MS = (1, (1 << 62) // 1_000_000)
 
 # With n samples of which a share p is expected, one standard deviation is sqrt(p (1 - p) / n): of 600
 # samples, 1.8 points. Where the share is out by more than the tolerance, more samples tell chance from
-# error: chance goes away.
+# error: chance goes away. So does the loss of labels next to the start and the end of an agent's recording.
 ENOUGH_SAMPLES = 600
 TOLERANCE = 0.05
 MOST_RUNS = 15
@@ -35,9 +35,7 @@ MOST_FALLS = 3
 FALL = re.compile("Heap profiler is not enabled|Wall profiler is not started")
 
 DRIVER_SHARE, DRIVER_TOLERANCE = 0.75, 0.03  # what a driver says of itself
-# Of a function's samples that carry its label. Java's agent loses the labels of samples next to the change from one recording to
-# the next, 16 % of them on a machine with too much to do.
-LEAST_LABELLED = 0.6
+LEAST_LABELLED = 0.85  # of a function's samples that carry its label
 MOST_FOREIGN = 0.05  # of samples under a label that are the other function's
 
 COMPLAINTS = re.compile("error|fail|refused|exception|panic|traceback|unexpected", re.I)
@@ -74,7 +72,14 @@ class Trial:
 
     def is_enough(self, profile_type, of_one):
         alpha, beta = self.seen(profile_type)
-        return alpha + beta >= ENOUGH_SAMPLES * of_one and self.is_near(alpha, beta)
+        return (alpha + beta >= ENOUGH_SAMPLES * of_one and self.is_near(alpha, beta)
+                and (not self.agent.labels or all(own >= LEAST_LABELLED * all_ for _, all_, own, _ in self.labelled(profile_type))))
+
+    def labelled(self, profile_type):
+        """Returns for each function its name, its samples, those under its own label, and those of the other one under that."""
+        alpha, beta = self.seen(profile_type)
+        under_alpha, under_beta = (self.seen(profile_type, ',burn="%s"' % name) for name in ("alpha", "beta"))
+        return (("alpha", alpha, under_alpha[0], under_alpha[1]), ("beta", beta, under_beta[1], under_beta[0]))
 
     def is_near(self, alpha, beta):
         return alpha + beta > 0 and abs(alpha / (alpha + beta) - self.truth()) <= TOLERANCE
@@ -121,11 +126,7 @@ def check_share(trial):
 
 def check_labels(trial):
     for profile_type in trial.agent.sampled:
-        alpha, beta = trial.seen(profile_type)
-        under_alpha = trial.seen(profile_type, ',burn="alpha"')
-        under_beta = trial.seen(profile_type, ',burn="beta"')
-        for name, all_, own, foreign in (("alpha", alpha, under_alpha[0], under_alpha[1]),
-                                         ("beta", beta, under_beta[1], under_beta[0])):
+        for name, all_, own, foreign in trial.labelled(profile_type):
             check(own >= LEAST_LABELLED * all_, "%s: of burn_%s's %d only %d have the label", profile_type, name,
                   all_, own)
             check(foreign <= MOST_FOREIGN * own, "%s: burn=%s has %d of its own function, %d of the other",

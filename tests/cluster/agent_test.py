@@ -35,7 +35,7 @@ MANUAL = os.path.join(flamegrid.ROOT, "deploy", "operations", "forwarding.md")
 ALL_TIME_MS = corpus_test.ALL_TIME_MS
 FOLDED = b"main;work 3\n"
 RETRY_AFTER_S = 15  # of a full queue
-LARGE_STACKS = 15000
+LARGE_STACKS = 60000
 PATIENT = "30s"  # for requests with much in them, on a slow machine
 
 
@@ -178,11 +178,11 @@ def no_queries():
 
 def large_upload():
     """However little memory it has: an upload of nearly limits.max_profile_size_bytes is taken, and arrives."""
-    lines = b"".join(b"main;f%d;%01000d 1\n" % (number, number) for number in range(LARGE_STACKS))
+    lines = b"".join(b"main;f%d;%0250d 1\n" % (number, number) for number in range(LARGE_STACKS))
     check(12 << 20 < len(lines) < 16 << 20, "%d bytes", len(lines))
     with flamegrid.Server() as there:
         there.start().wait_ready()
-        with flamegrid.Agent(*targets(target(there.port, timeout=PATIENT))) as agent:
+        with flamegrid.Agent(*targets(target(there.port, timeout=PATIENT)), "--distributor.push_timeout", PATIENT) as agent:
             agent.start().wait_ready()
             status, answer = flamegrid.Client(agent.port).send("POST", "/ingest?name=large&format=folded&sampleRate=0&from=%d&until=%d" % (
                 START_S, START_S + 10), lines)

@@ -90,6 +90,9 @@ def unread(port, data):
     return sock
 
 
+LEAST_ANSWERS = 10  # that a bystander has to get, and more
+
+
 class Bystander(threading.Thread):
     """A well-behaved client: its probes and pushes must be answered all the time."""
 
@@ -111,11 +114,14 @@ class Bystander(threading.Thread):
         except Exception as fault:  # end() raises it
             self.fault = fault
 
+    def lacks_answers(self):
+        return self.fault is None and self.asked <= LEAST_ANSWERS
+
     def end(self):
         self.over.set()
         self.join()
         check(self.fault is None, "the bystander: %s", self.fault)
-        check(self.asked >= 4, "the bystander was answered %d times", self.asked)
+        check(self.asked > LEAST_ANSWERS, "the bystander was answered %d times", self.asked)
         print("     %d answers to it meanwhile, the slowest after %.3f s" % (self.asked, self.slowest_s))
 
 
@@ -274,7 +280,8 @@ def many_scrapes():
         bystander.start()
         request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 16
         until = time.monotonic() + 3
-        while time.monotonic() < until:
+        # On a slow machine for longer: until the bystander has been answered often enough meanwhile.
+        while time.monotonic() < until or (bystander.lacks_answers() and time.monotonic() < until + TIMEOUT_S):
             sock = socket.socket()
             sock.settimeout(TIMEOUT_S)
             try:

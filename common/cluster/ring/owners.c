@@ -138,6 +138,7 @@ static uint64_t tuple_of(const struct fg_ring_table *table, uint32_t shard)
 {
     uint64_t tuple = 0;
 
+    _Static_assert(FG_RING_REPLICAS_MAX * 16 <= 64, "each owner has its bits");
     for (unsigned i = 0; i < table->n_owners; i++)
         tuple = tuple << 16 | table->owners[shard][i];
     return tuple;
