@@ -1,5 +1,7 @@
 #include "common/base/time.h"
 
+#include <stdatomic.h>
+
 /* 64 bits of nanoseconds reach to the year 2262. */
 static int64_t read_clock(clockid_t id)
 {
@@ -49,7 +51,9 @@ void fg_clock_manual_init(struct fg_clock_manual *manual, int64_t wall_ns)
 {
     static const struct fg_clock_ops ops = {manual_wall, manual_mono};
 
-    *manual = (struct fg_clock_manual){.clock = {&ops}, .wall_ns = wall_ns};
+    manual->clock.ops = &ops;
+    atomic_init(&manual->wall_ns, wall_ns);
+    atomic_init(&manual->mono_ns, 0);
 }
 
 void fg_clock_manual_advance(struct fg_clock_manual *manual, int64_t by_ns)

@@ -31,10 +31,10 @@ struct fg_clock *fg_clock_real(void);
 /* Returns the CPU time of the calling thread. It is a measurement: nothing is decided by it. */
 int64_t fg_thread_cpu_ns(void);
 
-/* A clock that stands still until it is advanced. One thread at a time. */
+/* A clock that stands still until it is advanced. Threads may read it while one advances it. */
 struct fg_clock_manual {
     struct fg_clock clock;
-    int64_t wall_ns, mono_ns;
+    _Atomic int64_t wall_ns, mono_ns;
 };
 /* Sets wall time; monotonic time starts at 0. */
 void fg_clock_manual_init(struct fg_clock_manual *manual, int64_t wall_ns);

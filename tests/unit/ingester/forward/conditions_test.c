@@ -14,7 +14,7 @@ enum { TEXT_MAX_BYTES = 8192, QUEUE_BYTES = 10000 };
 
 struct fixture {
     struct fg_store *store;
-    struct outbox_clock clock;
+    struct fg_clock_manual clock;
     struct outbox_run run;
     _Atomic bool denied[2], unread[2];
     struct fg_registry *registry;
@@ -132,9 +132,9 @@ static void a_profile_is_late_after_ten_minutes(void **state)
     struct fixture *f = *state;
 
     assert_int_equal(outbox_run_push(&f->run, 2, 0, 1, 100), FG_OK);
-    outbox_clock_advance(&f->clock, FORWARD_LATE_NS);
+    fg_clock_manual_advance(&f->clock, FORWARD_LATE_NS);
     expect(f, "");
-    outbox_clock_advance(&f->clock, 1);
+    fg_clock_manual_advance(&f->clock, 1);
     expect(f, "forward_late: west\n");
     assert_int_equal(outbox_run_drain(&f->run, 1, OUTBOX_DONE, NULL), 1);
     outbox_run_settle(&f->run);

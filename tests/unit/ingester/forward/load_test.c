@@ -14,7 +14,7 @@ enum { ARENA_MAX_BYTES = 8 << 20, RECORD_BYTES = 100 };
 struct fixture {
     struct fg_store *inner;
     struct fg_store_faulty faulty;
-    struct outbox_clock clock;
+    struct fg_clock_manual clock;
     struct outbox_run run;
 };
 
@@ -290,7 +290,7 @@ static void entry_older_than_its_tenant_keeps_profiles_is_not_sent(void **state)
 
     open_with(f, "one", NULL);
     assert_int_equal(outbox_run_push(&f->run, 1, 0, 3, RECORD_BYTES), FG_OK);
-    outbox_clock_advance(&f->clock, OUTBOX_RUN_KEPT_NS);
+    fg_clock_manual_advance(&f->clock, OUTBOX_RUN_KEPT_NS);
     assert_true(ing_outbox_take(f->run.outbox, 0, OUTBOX_BACKLOG, &span));
     assert_int_equal(ing_outbox_read(f->run.outbox, &span, arena, &items, &n, &err), FG_OK);
     assert_int_equal(n, 3);
@@ -459,7 +459,7 @@ static void new_target_gets_the_past_once(void **state)
     assert_int_equal(resend.until_ns, now_ns);
     outbox_run_settle(&f->run);
     outbox_run_close(&f->run);
-    outbox_clock_advance(f->run.clock, FG_HOUR_NS);
+    fg_clock_manual_advance(f->run.clock, FG_HOUR_NS);
     open_since(f, "one", now_ns - 500); /* it is old now: the setting does not matter */
     assert_true(ing_outbox_get_resending(f->run.outbox, 0, &resend));
     assert_int_equal(resend.from_ns, now_ns - 100);

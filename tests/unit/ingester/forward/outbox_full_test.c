@@ -17,7 +17,7 @@ static void full_queue_drops_the_oldest_that_are_not_taken(void **state)
     outbox_restart(f);
     for (uint64_t i = 0; i < 2; i++) {
         outbox_push(f, 3, i * 10, 10);
-        outbox_clock_advance(&f->clock, FG_HOUR_NS);
+        fg_clock_manual_advance(&f->clock, FG_HOUR_NS);
     }
     assert_true(ing_outbox_take(f->run.outbox, 0, OUTBOX_BACKLOG, &span));
     outbox_push(f, 3, 20, 10); /* 30 of 25: the second ten go, the first are taken */
@@ -27,7 +27,7 @@ static void full_queue_drops_the_oldest_that_are_not_taken(void **state)
     ing_outbox_put_back(f->run.outbox, &span);
     outbox_run_settle(&f->run);
     assert_int_equal(outbox_count(f->inner, HEAD_OUTBOX), 20 + 30);
-    outbox_clock_advance(&f->clock, FG_HOUR_NS);
+    fg_clock_manual_advance(&f->clock, FG_HOUR_NS);
     outbox_push(f, 3, 30, 10);
     outbox_run_settle(&f->run);
     assert_int_equal(outbox_numbers(f, 0).dropped[OUTBOX_BY_FULL], 20);
@@ -85,7 +85,7 @@ static void too_many_groups_drop_the_oldest(void **state)
     outbox_restart(f);
     for (unsigned i = 0; i < GROUPS; i++) {
         outbox_push(f, 1, (uint64_t)i * OF_GROUP, OF_GROUP);
-        outbox_clock_advance(&f->clock, 2 * FG_MINUTE_NS);
+        fg_clock_manual_advance(&f->clock, 2 * FG_MINUTE_NS);
         assert_true(outbox_numbers(f, 0).pending_profiles <= (uint64_t)GROUPS_MAX * OF_GROUP);
     }
     assert_true(outbox_numbers(f, 0).pending_profiles >= (uint64_t)GROUPS_MAX / 2 * OF_GROUP);
@@ -115,7 +115,7 @@ static void too_many_groups_refuse_pushes_only_if_nothing_may_be_dropped(void **
     outbox_restart(f);
     while (ing_outbox_admits(f->run.outbox, FG_LIT("tenant"), &err) == FG_OK) {
         outbox_push(f, 3, n, OF_GROUP);
-        outbox_clock_advance(&f->clock, 2 * FG_MINUTE_NS);
+        fg_clock_manual_advance(&f->clock, 2 * FG_MINUTE_NS);
         n += OF_GROUP;
     }
     assert_non_null(strstr(err.msg, "ingester.catalog_max_bytes"));

@@ -210,7 +210,7 @@ static void drop_takes_what_waits_and_later_what_is_taken(void **state)
 
     for (uint64_t i = 0; i < 5; i++) {
         outbox_push(f, 3, i * 10, 10);
-        outbox_clock_advance(&f->clock, 2 * FG_MINUTE_NS);
+        fg_clock_manual_advance(&f->clock, 2 * FG_MINUTE_NS);
     }
     span = outbox_take(f, 0);
     middle = outbox_take(f, 0);

@@ -11,31 +11,10 @@
 
 enum { GROUP_PROFILES = 20, ARENA_MAX_BYTES = 64 << 20 };
 
-/* ---- the clock ---- */
-
-static int64_t clock_wall_ns(struct fg_clock *clock)
+void outbox_clock_init(struct fg_clock_manual *clock)
 {
-    return atomic_load(&fg_container(clock, struct outbox_clock, clock)->wall_ns);
-}
-
-static int64_t clock_mono_ns(struct fg_clock *clock)
-{
-    return atomic_load(&fg_container(clock, struct outbox_clock, clock)->mono_ns);
-}
-
-void outbox_clock_init(struct outbox_clock *clock)
-{
-    static const struct fg_clock_ops ops = {clock_wall_ns, clock_mono_ns};
-
-    clock->clock.ops = &ops;
-    atomic_store(&clock->wall_ns, INT64_C(1700000000) * FG_SECOND_NS);
-    atomic_store(&clock->mono_ns, FG_HOUR_NS);
-}
-
-void outbox_clock_advance(struct outbox_clock *clock, int64_t by_ns)
-{
-    (void)atomic_fetch_add(&clock->wall_ns, by_ns);
-    (void)atomic_fetch_add(&clock->mono_ns, by_ns);
+    fg_clock_manual_init(clock, INT64_C(1700000000) * FG_SECOND_NS);
+    clock->mono_ns = FG_HOUR_NS;
 }
 
 /* ---- life ---- */
@@ -81,7 +60,7 @@ static void keep_limits(struct fg_limit_settings *limits)
     limits->retention_period_ns = OUTBOX_RUN_KEPT_NS;
 }
 
-void outbox_run_open(struct outbox_run *run, struct fg_store *store, struct outbox_clock *clock,
+void outbox_run_open(struct outbox_run *run, struct fg_store *store, struct fg_clock_manual *clock,
                      const struct ing_outbox_target *targets, unsigned n_targets)
 {
     const struct ing_forward forward = {targets, n_targets};

@@ -8,22 +8,16 @@
 #include "ingester/forward/outbox.h"
 #include "tests/lib/store_doubles.h"
 
-#include <stdatomic.h>
-
-/* Moves only as told; any thread may read it. */
-struct outbox_clock {
-    struct fg_clock clock;
-    _Atomic int64_t wall_ns, mono_ns;
-};
-void outbox_clock_init(struct outbox_clock *clock);
-void outbox_clock_advance(struct outbox_clock *clock, int64_t by_ns);
+/* Sets the start of a run's clock: its monotonic time is an hour, so that times before it are no
+ * negative ones. */
+void outbox_clock_init(struct fg_clock_manual *clock);
 
 /* The tenant keeps profiles so long. */
 #define OUTBOX_RUN_KEPT_NS (30 * 24 * FG_HOUR_NS)
 
 struct outbox_run {
     struct fg_store *store; /* borrowed */
-    struct outbox_clock *clock;
+    struct fg_clock_manual *clock;
     struct fg_registry *registry;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
@@ -42,7 +36,7 @@ extern uint32_t outbox_run_groups_max;
 struct ing_outbox_target outbox_target(const char *name);
 
 /* Opens an outbox with these targets. */
-void outbox_run_open(struct outbox_run *run, struct fg_store *store, struct outbox_clock *clock,
+void outbox_run_open(struct outbox_run *run, struct fg_store *store, struct fg_clock_manual *clock,
                      const struct ing_outbox_target *targets, unsigned n_targets);
 void outbox_run_close(struct outbox_run *run);
 
@@ -74,7 +68,7 @@ enum { OUTBOX_ARENA_BYTES = 8 << 20, OUTBOX_RECORD_BYTES = 100 };
 struct outbox_fixture {
     struct fg_store *inner;
     struct fg_store_faulty faulty;
-    struct outbox_clock clock;
+    struct fg_clock_manual clock;
     struct ing_outbox_target targets[2];
     struct outbox_run run;
 };

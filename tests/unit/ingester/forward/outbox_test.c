@@ -148,10 +148,10 @@ static void after_an_outage_current_profiles_come_first(void **state)
 
     for (uint64_t i = 0; i < 3; i++) {
         outbox_push(f, 1, i * 10, 10);
-        outbox_clock_advance(&f->clock, FG_HOUR_NS);
+        fg_clock_manual_advance(&f->clock, FG_HOUR_NS);
     }
     outbox_push(f, 1, 30, 10);
-    outbox_clock_advance(&f->clock, 2 * FG_MINUTE_NS);
+    fg_clock_manual_advance(&f->clock, 2 * FG_MINUTE_NS);
     outbox_push(f, 1, 40, 10);
     assert_true(ing_outbox_take(f->run.outbox, 0, OUTBOX_FRESH, &span));
     assert_int_equal(span.first, 40);
@@ -355,10 +355,10 @@ static void refused_entries_are_kept_with_their_reasons_for_a_day(void **state)
         }
     }
     assert_true(outbox_nothing_waits(f, 0));
-    outbox_clock_advance(&f->clock, OUTBOX_DEAD_KEPT_NS);
+    fg_clock_manual_advance(&f->clock, OUTBOX_DEAD_KEPT_NS);
     outbox_push(f, 1, 5, 1);
     assert_int_equal(outbox_run_drain(&f->run, 0, OUTBOX_REFUSED, NULL), 1);
-    outbox_clock_advance(&f->clock, FG_HOUR_NS);
+    fg_clock_manual_advance(&f->clock, FG_HOUR_NS);
     while (outbox_count(f->inner, HEAD_OUTBOX_DEAD) != 1) /* the ticker finds them old */
         (void)nanosleep(&pause, NULL);
     assert_int_equal(outbox_numbers(f, 0).dead, 1);
@@ -538,7 +538,7 @@ static void each_profile_is_done_once_by_whatever_thread(void **state)
     }
     for (unsigned i = 0; i < SHARED_PUSHES; i++) {
         outbox_push(f, 1, (uint64_t)i * SHARED_EACH, SHARED_EACH);
-        outbox_clock_advance(&f->clock, 10 * FG_SECOND_NS);
+        fg_clock_manual_advance(&f->clock, 10 * FG_SECOND_NS);
         if (i % 20 == 10)
             assert_int_equal(ing_outbox_pause(f->run.outbox, 0, i == 10, &err), FG_OK);
     }

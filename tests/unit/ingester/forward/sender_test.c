@@ -185,7 +185,7 @@ struct fixture {
     struct head head;
     struct fg_budget bodies;
     struct fg_registry *registry;
-    struct outbox_clock clock;
+    struct fg_clock_manual clock;
     bool several;
     int64_t hold_ns; /* 0: as by default */
     struct ing_sender *sender;
@@ -505,11 +505,11 @@ static void target_without_forward_is_asked_for_it_every_hour(void **state)
     wait_done(&f, 0, 1);
     assert_int_equal(number_of(target, &target->forwards), 1);
     assert_int_equal(number_of(target, &target->pushes), 1);
-    outbox_clock_advance(&f.clock, FG_HOUR_NS - FG_SECOND_NS);
+    fg_clock_manual_advance(&f.clock, FG_HOUR_NS - FG_SECOND_NS);
     push(&f, 1, 1);
     wait_done(&f, 0, 2);
     assert_int_equal(number_of(target, &target->forwards), 1);
-    outbox_clock_advance(&f.clock, 2 * FG_SECOND_NS);
+    fg_clock_manual_advance(&f.clock, 2 * FG_SECOND_NS);
     push(&f, 2, 1);
     wait_done(&f, 0, 3); /* it still has none */
     assert_int_equal(number_of(target, &target->forwards), 2);
@@ -517,7 +517,7 @@ static void target_without_forward_is_asked_for_it_every_hour(void **state)
     (void)pthread_mutex_lock(&target->lock);
     target->lacks_forward = false;
     (void)pthread_mutex_unlock(&target->lock);
-    outbox_clock_advance(&f.clock, FG_HOUR_NS + FG_SECOND_NS);
+    fg_clock_manual_advance(&f.clock, FG_HOUR_NS + FG_SECOND_NS);
     push(&f, 3, 1);
     wait_done(&f, 0, 4);
     push(&f, 4, 1);
