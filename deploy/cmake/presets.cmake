@@ -27,26 +27,27 @@ add_library(fg_preset INTERFACE)
 # sanitizers' stacks need them.
 set(fg_flags -g -fno-omit-frame-pointer -fno-common)
 set(fg_link_flags)
-set(fg_test_flags) # besides, for a test program's own file
+# To optimize a test's own file takes longer than the test saves, unless it is SLOW. A property and not an option of the target:
+# those come before the preset's, and the last -O is the one that counts.
+set(fg_level "$<IF:$<BOOL:$<TARGET_PROPERTY:FG_QUICKLY_COMPILED>>,-O0,-O1>")
 
 if(FG_PRESET STREQUAL "dev")
   set(fg_sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
-  list(APPEND fg_flags -g1 -O1 ${fg_sanitize})
+  list(APPEND fg_flags -g1 ${fg_sanitize})
   # Tests start our programs thousands of times: at a fixed address that takes a fifth less, without half a million relocations.
   list(APPEND fg_link_flags ${fg_sanitize} -no-pie)
-  # To optimize a test takes longer than the test saves, unless it is SLOW.
-  set(fg_test_flags -O0)
 
 elseif(FG_PRESET STREQUAL "quick")
-  list(APPEND fg_flags -O1)
+  # the flags of all presets
 
 elseif(FG_PRESET STREQUAL "tsan")
-  list(APPEND fg_flags -O1 -fsanitize=thread)
+  list(APPEND fg_flags -fsanitize=thread)
   list(APPEND fg_link_flags -fsanitize=thread)
 
 elseif(FG_PRESET STREQUAL "release")
   include("${CMAKE_CURRENT_LIST_DIR}/hardening.cmake")
-  list(APPEND fg_flags -O2 -fPIE ${fg_hardening}
+  set(fg_level -O2)
+  list(APPEND fg_flags -fPIE ${fg_hardening}
        -ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffile-prefix-map=${CMAKE_BINARY_DIR}=./build)
   list(APPEND fg_link_flags -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed -Wl,--build-id=sha1)
 
@@ -57,11 +58,12 @@ elseif(FG_PRESET STREQUAL "fuzz")
   # fuzzer-no-link: instrument everything, but leave main() to whoever links; only fg_fuzz()
   # programs take libFuzzer's.
   set(fg_sanitize -fsanitize=address,undefined -fno-sanitize-recover=all)
-  list(APPEND fg_flags -O1 -fsanitize=fuzzer-no-link ${fg_sanitize})
+  list(APPEND fg_flags -fsanitize=fuzzer-no-link ${fg_sanitize})
   list(APPEND fg_link_flags ${fg_sanitize})
 
 elseif(FG_PRESET STREQUAL "cov")
-  list(APPEND fg_flags -O0 --coverage)
+  set(fg_level -O0)
+  list(APPEND fg_flags --coverage)
   list(APPEND fg_link_flags --coverage)
 
 else()
@@ -78,6 +80,6 @@ if(FG_PRESET MATCHES "^(dev|quick|tsan)$")
   endif()
 endif()
 
-target_compile_options(fg_preset INTERFACE ${fg_flags})
+target_compile_options(fg_preset INTERFACE ${fg_level} ${fg_flags})
 target_link_options(fg_preset INTERFACE ${fg_link_flags})
 target_compile_definitions(fg_preset INTERFACE _GNU_SOURCE)

@@ -74,7 +74,7 @@ function(fg_test name)
     set_tests_properties(unit.${name} PROPERTIES COST 60) # they begin first, or all wait for them at the end
   else()
     fg_test_properties(unit.${name} "unit;quick")
-    target_compile_options(test_${name} PRIVATE ${fg_test_flags})
+    set_target_properties(test_${name} PROPERTIES FG_QUICKLY_COMPILED ON)
   endif()
 endfunction()
 
@@ -91,7 +91,7 @@ function(fg_fuzz name)
   # The entry point has no header anywhere. On the files, because target options come too early to
   # take back what fg_warnings asks for.
   set_source_files_properties(${ARG_SOURCES} PROPERTIES COMPILE_OPTIONS -Wno-missing-prototypes)
-  target_compile_options(fuzz_${name} PRIVATE ${fg_test_flags})
+  set_target_properties(fuzz_${name} PROPERTIES FG_QUICKLY_COMPILED ON)
   set_target_properties(fuzz_${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests/bin")
   if(FG_PRESET STREQUAL "fuzz")

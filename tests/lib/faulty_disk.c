@@ -623,9 +623,11 @@ size_t fread_unlocked(void *into, size_t size, size_t n, FILE *stream)
     null = NEXT(open)("/dev/null", O_WRONLY | O_CLOEXEC, 0);
     if (null >= 0) {
         int was = dup(fd);
+        size_t buffered;
 
         (void)dup3(null, fd, O_CLOEXEC);
-        (void)NEXT(fread_unlocked)(into, size, n, stream);
+        buffered = NEXT(fread_unlocked)(into, size, n, stream);
+        (void)buffered; /* lost: what the caller learns is the error */
         (void)dup3(was, fd, O_CLOEXEC);
         (void)NEXT(close)(was);
         (void)NEXT(close)(null);

@@ -185,7 +185,8 @@ static void send_planned(struct bench *bench, struct qry_replica_read_core *core
 {
     core->past = NULL;
     for (struct qry_replica_request *r = core->requests.items; r != NULL; r = r->next) {
-        struct fate fate = {.request = r, .due_ns = bench->now_ns + (int64_t)draw(bench, HEDGE_NS)};
+        struct fate fate = {.request = r,
+                            .due_ns = bench->now_ns + (int64_t)draw(bench, (uint64_t)HEDGE_NS)};
 
         if (r->state != REQUEST_PLANNED)
             continue;
