@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Measures what it costs to read a head that is encrypted, next to one that is not, in turns.
+"""Measures what it costs to read what is encrypted, next to what is not, in turns.
 
-    bench_sealed.py BENCH_PUSH PROFILES [--count N] [--rounds N]     FG_BINARY says of which build
+    bench_sealed.py BENCH_PUSH PROFILES [--count N] [--rounds N] [--committed]     FG_BINARY says of which build
 
 Two servers get the same profiles from the program bench_push, and keep them in their heads. Then each question is asked of both in
-turns, with the answers of what was asked before in no cache but those of the store. Processor time is that of all threads of a server
+turns, with the answers of what was asked before in no cache but those of the store. --committed: the profiles are in the bucket, and
+queriers may keep 64 KiB of them in memory and nothing on disk, so that each question reads and decrypts its pages. Processor time is that of all threads of a server
 for one question, in nanoseconds of the scheduler; medians and the least are of all rounds after the first. Prints rows of a Markdown
 table.
 """
@@ -25,6 +26,7 @@ import flamegrid  # noqa: E402
 
 CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 STAY = ("--compactor.interval", "1h", "--ingester.segments.linger", "1h")
+KEEP_NOTHING = ("--querier.cache_max_bytes", "64KiB", "--querier.disk_cache_max_bytes", "0")
 RENDER = "/pyroscope/render?query=%s%%7B%%7D&from=now-2d&until=now" % CPU
 
 
@@ -85,17 +87,23 @@ def main():
     parser.add_argument("profiles")
     parser.add_argument("--count", type=int, default=22000)
     parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--committed", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="flamegrid-sealed.") as folder:
         key = os.path.join(folder, "key")
         with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as out:
             out.write(secrets.token_hex(32))
         sealed = ("--encryption.mode", "per_tenant", "--encryption.key_file", key)
-        with flamegrid.Server(*STAY) as plain, flamegrid.Server(*STAY, *sealed) as encrypted:
+        settings = STAY + (KEEP_NOTHING if options.committed else ())
+        with flamegrid.Server(*settings) as plain, flamegrid.Server(*settings, *sealed) as encrypted:
             for server in (plain, encrypted):
                 server.start().wait_ready()
                 fill(options.bench_push, options.profiles, server, options.count)
-            print("| processor time, %d profiles in the head | plain | encrypted | medians | least |\n|---|---|---|---|---|" % options.count)
+                if options.committed:
+                    status, body = server.operate("POST", "/ingester/flush", timeout=300)
+                    flamegrid.check(status in (200, 204), "flush: %d %s", status, body[:200])
+            where = "the bucket" if options.committed else "the head"
+            print("| processor time, %d profiles in %s | plain | encrypted | medians | least |\n|---|---|---|---|---|" % (options.count, where))
             for name, question in QUESTIONS.items():
                 before, after = measure(question, (plain, encrypted), options.rounds)
                 medians = statistics.median(before), statistics.median(after)
