@@ -114,8 +114,9 @@ class Bed:
                 raise RuntimeError("%s ended with %d" % (process.args, process.returncode))
 
     def ready_nodes(self):
-        return [node["metadata"]["name"] for node in self.api.get("/api/v1/nodes")["items"]
-                if any(each["type"] == "Ready" and each["status"] == "True" for each in node.get("status", {}).get("conditions", []))]
+        """Those that take pods: a controller takes the taint of a new node away some time after it has said that it is ready."""
+        return [node["metadata"]["name"] for node in self.api.get("/api/v1/nodes")["items"] if not node["spec"].get("taints") and
+                any(each["type"] == "Ready" and each["status"] == "True" for each in node.get("status", {}).get("conditions", []))]
 
     # ---- what people do with kubectl and helm ----
 
