@@ -618,7 +618,7 @@ void dist_query_proxy_routes(struct dist_query_proxy *proxy, struct fg_http_serv
         bool uploads; /* ad hoc profiles, which are larger than queries */
     } routes[] = {
         {"/querier.v1.QuerierService/", "query_proxy", true, CALL, FG_HTTP_READS, false},
-        {"/settings.v1.SettingsService/", "query_proxy", true, CALL, FG_HTTP_READS, false},
+        {"/settings.v1.SettingsService/", "query_proxy", true, CALL, FG_HTTP_CHANGES, false},
         {"/settings.v1.RecordingRulesService/", "query_proxy", true, CALL, FG_HTTP_CHANGES, false},
         {"/capabilities.v1.FeatureFlagsService/", "query_proxy", true, CALL, FG_HTTP_READS, false},
         {"/version.v1.Version/", "query_proxy", true, CALL, FG_HTTP_READS, false},

@@ -135,6 +135,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     service->admin_api.use = qry_limit_use;
     service->admin_api.use_arg = service->querier;
     fg_admin_api_routes(&service->admin_api, program->http);
+    fg_admin_api_routes(&service->admin_api, program->admin);
     fg_access_routes(program->access, program->http);
     service->members = (struct qry_member_settings){
         .querier = service->querier, .bucket = service->bucket, .routes = &program->routes};

@@ -67,7 +67,7 @@ struct fg_access {
     struct fg_access_config config;
     enum fg_access_mode mode;
     struct fg_networks trusted;
-    struct fg_http_guard guard;
+    struct fg_http_guard guard, operators_guard;
     struct fg_attempts *attempts;
     struct fg_metrics *metrics;
     struct fg_condition *away, *damaged;
@@ -543,14 +543,15 @@ static bool identify(struct fg_access *access, struct fg_http_request *req, unsi
     }
 }
 
-static bool decide(struct fg_access *access, struct fg_http_request *req, unsigned scopes,
-                   struct attached *attached, struct fg_err *err)
+static bool decide(struct fg_access *access, struct fg_http_request *req, bool operators,
+                   unsigned scopes, struct attached *attached, struct fg_err *err)
 {
     struct fg_access_facts facts = {
         .mode = access->mode,
         .trusted =
             access->mode == FG_ACCESS_HEADER &&
             (fg_http_has_certificate(req) || fg_networks_have(&access->trusted, fg_http_peer(req))),
+        .operators = operators,
         .authorization = fg_http_header(req, "Authorization"),
         .scopes = scopes,
         .now_ms = now_ms(access),
@@ -587,9 +588,9 @@ static bool decide(struct fg_access *access, struct fg_http_request *req, unsign
     return false;
 }
 
-static bool admit(void *arg, struct fg_http_request *req, unsigned scopes, struct fg_err *err)
+static bool admit(struct fg_access *access, struct fg_http_request *req, bool operators,
+                  unsigned scopes, struct fg_err *err)
 {
-    struct fg_access *access = arg;
     struct attached *attached = fg_arena_alloc(fg_http_arena(req), sizeof *attached);
 
     if (attached == NULL) {
@@ -602,7 +603,7 @@ static bool admit(void *arg, struct fg_http_request *req, unsigned scopes, struc
     attached->known_mono_ns = atomic_load_explicit(&access->known_mono_ns, memory_order_acquire);
     attached->registry = fg_access_registry(access);
     attached->person = (struct fg_person){.verified = NULL};
-    if (!decide(access, req, scopes, attached, err)) {
+    if (!decide(access, req, operators, scopes, attached, err)) {
         if (err->code == FG_E_NO_TENANT)
             fg_people_challenge(access->people, req);
         fg_person_done(&attached->person);
@@ -611,6 +612,18 @@ static bool admit(void *arg, struct fg_http_request *req, unsigned scopes, struc
     }
     fg_http_set_grant(req, attached);
     return true;
+}
+
+static bool admit_client(void *arg, struct fg_http_request *req, unsigned scopes,
+                         struct fg_err *err)
+{
+    return admit(arg, req, false, scopes, err);
+}
+
+static bool admit_operator(void *arg, struct fg_http_request *req, unsigned scopes,
+                           struct fg_err *err)
+{
+    return admit(arg, req, true, scopes, err);
 }
 
 static void release(void *arg, void *grant)
@@ -632,6 +645,11 @@ static bool log_in(void *arg, struct fg_http_request *req)
 const struct fg_http_guard *fg_access_guard(struct fg_access *access)
 {
     return &access->guard;
+}
+
+const struct fg_http_guard *fg_access_operators_guard(struct fg_access *access)
+{
+    return &access->operators_guard;
 }
 
 const struct fg_grant *fg_access_grant(const struct fg_http_request *req)
@@ -842,7 +860,8 @@ enum fg_code fg_access_create(const struct fg_access_config *config, struct fg_a
         fg_metrics_register(config->registry, access_metrics, FG_COUNT(access_metrics));
     access->away = fg_condition_create(config->conditions, "access_registry_away");
     access->damaged = fg_condition_create(config->conditions, "access_registry_damaged");
-    access->guard = (struct fg_http_guard){admit, release, log_in, access, NULL};
+    access->guard = (struct fg_http_guard){admit_client, release, log_in, access, NULL};
+    access->operators_guard = (struct fg_http_guard){admit_operator, release, log_in, access, NULL};
     atomic_init(&access->seen_mono_ns, fg_mono_ns(config->clock));
     atomic_init(&access->known_mono_ns, INT64_MIN);
     atomic_init(&access->looked_mono_ns, fg_mono_ns(config->clock));

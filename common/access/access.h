@@ -69,8 +69,9 @@ bool fg_access_is_local(const char *listen);
 /* Returns true and appends the reason if requests cannot be decided yet. Any thread. */
 bool fg_access_is_unready(struct fg_access *access, struct fg_buf *why);
 
-/* Returns the guard of the servers. It lives as long as `access`. */
+/* Return the guards of the servers for clients and for operators. They live as long as `access`. */
 const struct fg_http_guard *fg_access_guard(struct fg_access *access);
+const struct fg_http_guard *fg_access_operators_guard(struct fg_access *access);
 
 /* Returns what the caller of a request may do. A request that no guard has seen may do everything.
  * Any thread, until the request is answered. */

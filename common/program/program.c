@@ -364,8 +364,9 @@ static void make_servers(struct fg_program *program)
     http.connections_max = FG_MIN(http.connections_max, ADMIN_CONNECTIONS_MAX);
     http.connections_per_address_max = 0;
     /* An address that only this machine can reach is the operator's. */
-    if (settings->admin_listen[0] == '\0' || fg_access_is_local(settings->admin_listen))
-        lent.guard = NULL;
+    lent.guard = settings->admin_listen[0] == '\0' || fg_access_is_local(settings->admin_listen)
+                     ? NULL
+                     : fg_access_operators_guard(program->access);
     program->admin = fg_http_server_create(&http, &lent);
 }
 
@@ -478,7 +479,6 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
     program->metrics_page = fg_metrics_page_create(program->registry, program->work);
     program->routes =
         (struct fg_program_routes){.program = program->def->name,
-                                   .access = program->access,
                                    .conf = &program->conf,
                                    .conditions = program->conditions,
                                    .started_ms = fg_wall_ns(program->clock) / FG_MS_NS,

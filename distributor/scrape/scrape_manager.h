@@ -52,8 +52,8 @@ enum fg_code dist_scrape_manager_create(const struct dist_scrape_manager_config 
                                         struct dist_scrape_manager **ret_manager,
                                         struct fg_err *err) fg_must_check;
 
-/* Adds its routes to a server that has not started yet. has_page: the server has the web page,
- * which is at /targets then. */
+/* Adds its routes to a server that has not started yet. has_page: a page of the server, or nothing,
+ * is at /targets; otherwise the list is there, too. */
 void dist_scrape_manager_routes(struct dist_scrape_manager *manager, struct fg_http_server *server,
                                 bool has_page);
 

@@ -19,7 +19,27 @@ BOTH = """
 /grpc.health.v1.Health/{Check,Watch}  ANY   open
 """
 
-CLIENTS = BOTH + """
+# For clients and for operators.
+ADMIN = """
+/api/tenants                      GET       GOVERN
+/api/tenants                      POST      admin
+/api/tenants/*                    GET       GOVERN
+/api/tenants/*                    POST,PUT,DELETE admin
+/api/audit                        GET       GOVERN
+/api/tokens                       GET       GOVERN
+/api/tokens                       POST      GOVERN
+/api/tokens/*                     GET       GOVERN
+/api/tokens/*                     POST      GOVERN
+/api/bindings                     GET       GOVERN
+/api/bindings                     POST      GOVERN
+/api/bindings/*                   DELETE    GOVERN
+/api/sessions:revoke              POST      admin
+/api/forward                      GET       admin
+/api/forward/*                    GET       admin
+/api/forward/*                    POST      admin
+"""
+
+CLIENTS = BOTH + ADMIN + """
 /ingest                           POST      PUSH
 /pyroscope/ingest                 POST      PUSH
 /v1development/profiles           POST      PUSH
@@ -48,22 +68,6 @@ CLIENTS = BOTH + """
 /api/adhoc/*                      DELETE    share
 /api/whoami                       GET       known
 /api/settings                     GET       admin
-/api/tenants                      GET       GOVERN
-/api/tenants                      POST      admin
-/api/tenants/*                    GET       GOVERN
-/api/tenants/*                    POST,PUT,DELETE admin
-/api/audit                        GET       GOVERN
-/api/tokens                       GET       GOVERN
-/api/tokens                       POST      GOVERN
-/api/tokens/*                     GET       GOVERN
-/api/tokens/*                     POST      GOVERN
-/api/bindings                     GET       GOVERN
-/api/bindings                     POST      GOVERN
-/api/bindings/*                   DELETE    GOVERN
-/api/sessions:revoke              POST      admin
-/api/forward                      GET       admin
-/api/forward/*                    GET       admin
-/api/forward/*                    POST      admin
 /api/{openapi.json,reference}     GET       open
 /                                 GET       open
 /{targets,labels,spans,compare,diff,adhoc,status,usage,tenants,tokens,people,audit,comparison,comparison-diff,explore,embed}  GET  open
@@ -99,7 +103,9 @@ OPERATORS = BOTH + """
 /compactor/status                 GET       admin
 /compactor/deletions              GET       delete,tenant-admin,admin
 /compactor/delete                 POST      delete,admin
-"""
+/api/v1/targets                   GET       admin
+/api/whoami                       GET       known
+""" + ADMIN
 
 
 def expand(path):

@@ -153,8 +153,9 @@ static enum fg_code whoami(struct fg_admin_call *call, struct fg_err *err)
     fg_json_end(&json);
     fg_json_put_bool(&json, "tenancy", fg_tenants_are_several(call->api->tenants));
     fg_admin_put_scopes(&json, grant->kind == FG_GRANT_IDENTITY ? scopes
-                               : grant->kind == FG_GRANT_TOKEN  ? grant->token->scopes
-                                                                : FG_SCOPES_ALL);
+                               : grant->kind == FG_GRANT_TOKEN
+                                   ? grant->token->scopes
+                                   : fg_grant_scopes(grant, FG_LIT("*")));
     if (grant->kind == FG_GRANT_TOKEN) {
         if (grant->token->matchers[0] != '\0')
             fg_json_put_cstr(&json, "matchers", grant->token->matchers);

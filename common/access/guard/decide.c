@@ -122,7 +122,7 @@ unsigned fg_grant_scopes(const struct fg_grant *grant, struct fg_slice tenant)
 
     switch (grant->kind) {
     case FG_GRANT_ANYONE:
-        return FG_SCOPES_ALL;
+        return FG_SCOPES_ALL & ~grant->denied;
     case FG_GRANT_TOKEN:
         return token_is_for(grant, tenant) ? grant->token->scopes : 0;
     case FG_GRANT_IDENTITY:
@@ -139,8 +139,10 @@ static unsigned scopes_of(const struct fg_grant *grant)
 {
     unsigned scopes = 0;
 
-    if (grant->kind != FG_GRANT_IDENTITY)
-        return grant->kind == FG_GRANT_TOKEN ? grant->token->scopes : FG_SCOPES_ALL;
+    if (grant->kind == FG_GRANT_ANYONE)
+        return FG_SCOPES_ALL & ~grant->denied;
+    if (grant->kind == FG_GRANT_TOKEN)
+        return grant->token->scopes;
     for (size_t i = 0; i < grant->identity.n_roles; i++)
         scopes |= grant->identity.roles[i].scopes;
     return scopes;
@@ -175,6 +177,24 @@ static enum fg_code lacks_scope(const struct fg_grant *grant, struct fg_err *err
     return err->code;
 }
 
+/* Whoever is behind the gateway is a tenant's user. Admins use the port for operators, which the
+ * gateway does not serve. */
+static enum fg_code decide_header(const struct fg_access_facts *facts, struct fg_grant *grant,
+                                  struct fg_err *err)
+{
+    if (!facts->trusted)
+        return fg_fail(err, FG_E_NO_TENANT,
+                       "this server takes requests from its gateway only (setting "
+                       "access.trusted_cidrs)");
+    if (!facts->operators)
+        grant->denied = FG_SCOPE_TENANT_ADMIN | FG_SCOPE_ADMIN;
+    if (facts->scopes == FG_SCOPE_KNOWN || (scopes_of(grant) & facts->scopes))
+        return FG_OK;
+    return fg_fail(err, FG_E_DENIED,
+                   "with access.mode header nobody is known to be an admin here: ask at the "
+                   "address of admin_listen");
+}
+
 enum fg_code fg_access_decide(const struct fg_access_facts *facts,
                               struct fg_access_registry *registry, struct fg_grant *ret_grant,
                               char ret_id[FG_TOKEN_ID_CHARS + 1], struct fg_err *err)
@@ -185,10 +205,7 @@ enum fg_code fg_access_decide(const struct fg_access_facts *facts,
     if (facts->mode == FG_ACCESS_NONE)
         return FG_OK;
     if (facts->mode == FG_ACCESS_HEADER)
-        return facts->trusted ? FG_OK
-                              : fg_fail(err, FG_E_NO_TENANT,
-                                        "this server takes requests from its gateway only (setting "
-                                        "access.trusted_cidrs)");
+        return decide_header(facts, ret_grant, err);
     /* An identity was verified before, from the same header or a cookie. */
     if (facts->identity != NULL) {
         ret_grant->kind = FG_GRANT_IDENTITY;

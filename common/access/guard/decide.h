@@ -7,7 +7,8 @@
  *   mode     who may call
  *   none     everybody, as any tenant
  *   header   callers from trusted networks or with a client certificate, as the tenant they name:
- *            a gateway in front of us has checked them
+ *            a gateway in front of us has checked them. It says which tenant calls, and never who
+ *            is an admin: clients have no such route, only the port for operators has
  *   token    callers with a token, or with an identity that an issuer vouches for
  *
  * Thread: any.
@@ -37,6 +38,7 @@ struct fg_access_identity {
 struct fg_access_facts {
     enum fg_access_mode mode; /* not UNSET */
     bool trusted;             /* the caller is in a trusted network or has shown a certificate */
+    bool operators;           /* the request came to the port for operators */
     struct fg_slice authorization;             /* the header; ptr NULL: none */
     const struct fg_access_identity *identity; /* NULL: none */
     unsigned scopes;                           /* the route demands one of these */
@@ -53,6 +55,7 @@ enum fg_grant_kind {
 struct fg_grant {
     enum fg_grant_kind kind;
     unsigned demanded;                   /* scopes of the route */
+    unsigned denied;                     /* ANYONE: all scopes but these */
     struct fg_access_registry *registry; /* NULL: not read yet. Borrowed */
     const Access__Token *token;          /* TOKEN */
     const struct fg_selector *matchers;  /* of the token; NULL: it has none */

@@ -498,6 +498,18 @@ static enum fg_code find_place(const struct fg_access_change *change, struct fg_
     return FG_OK;
 }
 
+uint32_t fg_access_remove_bindings(const struct fg_access_change *change, const char *tenant)
+{
+    Access__Registry *registry = change->registry;
+    size_t kept = 0, before = registry->n_bindings;
+
+    for (size_t i = 0; i < before; i++)
+        if (strcmp(registry->bindings[i]->tenants, tenant) != 0)
+            registry->bindings[kept++] = registry->bindings[i];
+    registry->n_bindings = kept;
+    return (uint32_t)(before - kept);
+}
+
 enum fg_code fg_access_create_tenant(const struct fg_access_change *change, struct fg_slice id,
                                      struct fg_err *err)
 {
@@ -519,9 +531,12 @@ enum fg_code fg_access_create_tenant(const struct fg_access_change *change, stru
     tenant.id = fg_arena_text(change->arena, id);
     tenant.created_by = fg_arena_text(change->arena, fg_cstr(change->by));
     tenant.created_ms = tenant.changed_ms = change->now_ms;
-    /* Tokens that are not newer than that were made for the earlier tenant, and have no access. */
-    if (there != NULL && there->deletion != NULL)
-        tenant.replaced_ms = there->deletion->asked_ms;
+    /* Whoever governed the earlier tenant, by a token of several, could leave tokens and bindings
+     * after its deletion: none of them is for this one. */
+    if (there != NULL && there->deletion != NULL) {
+        tenant.replaced_ms = change->now_ms;
+        (void)fg_access_remove_bindings(change, there->id);
+    }
     made =
         tenant.id == NULL || tenant.created_by == NULL ? NULL : copy(change->arena, &tenant.base);
     if (made != NULL && place < change->registry->n_tenants) {
@@ -624,6 +639,21 @@ static enum fg_code check_matchers(const char *matchers, struct fg_arena *arena,
     return code == FG_OK ? FG_OK : fg_wrap(err, "matchers");
 }
 
+/* Clocks of servers differ, and a token that one makes for a tenant that another one has just made
+ * must not look older than it. */
+static int64_t token_time(const struct fg_access_change *change, const Access__Token *token)
+{
+    int64_t time_ms = change->now_ms;
+
+    for (size_t i = 0; i < token->n_tenants; i++) {
+        const Access__Tenant *tenant = fg_access_changed_tenant(change, fg_cstr(token->tenants[i]));
+
+        if (tenant != NULL)
+            time_ms = FG_MAX(time_ms, tenant->replaced_ms + 1);
+    }
+    return time_ms;
+}
+
 enum fg_code fg_access_create_token(const struct fg_access_change *change,
                                     const Access__Token *token, struct fg_err *err)
 {
@@ -643,7 +673,7 @@ enum fg_code fg_access_create_token(const struct fg_access_change *change,
     added = copy(change->arena, &token->base);
     if (added == NULL)
         return no_memory(err);
-    added->created_ms = change->now_ms;
+    added->created_ms = token_time(change, added);
     added->created_by = fg_arena_text(change->arena, fg_cstr(change->by));
     if (added->created_by == NULL ||
         !append(change->arena, &change->registry->tokens, &change->registry->n_tokens, added))

@@ -92,7 +92,11 @@ struct fg_access_change {
 /* Returns the tenant of that id in the message that is changed; NULL: there is none. */
 Access__Tenant *fg_access_changed_tenant(const struct fg_access_change *change, struct fg_slice id);
 
-/* Does the same. FG_E_NOT_FOUND names the id. */
+/* Removes the bindings to a tenant, and returns how many there were. Those to a pattern stay: it
+ * may mean other tenants, too. */
+uint32_t fg_access_remove_bindings(const struct fg_access_change *change, const char *tenant);
+
+/* Finds the tenant of that id in the message that is changed. FG_E_NOT_FOUND names the id. */
 enum fg_code fg_access_find_changed_tenant(const struct fg_access_change *change,
                                            struct fg_slice id, Access__Tenant **ret_tenant,
                                            struct fg_err *err) fg_must_check;

@@ -22,19 +22,6 @@ static uint32_t revoke_tokens(const struct fg_access_change *change, const char 
     return n;
 }
 
-/* Those to a pattern stay: it may mean other tenants, too. */
-static uint32_t remove_bindings(const struct fg_access_change *change, const char *tenant)
-{
-    Access__Registry *registry = change->registry;
-    size_t kept = 0, before = registry->n_bindings;
-
-    for (size_t i = 0; i < before; i++)
-        if (strcmp(registry->bindings[i]->tenants, tenant) != 0)
-            registry->bindings[kept++] = registry->bindings[i];
-    registry->n_bindings = kept;
-    return (uint32_t)(before - kept);
-}
-
 /* *ret_n: versions that had a key until now. */
 static enum fg_code shred_keys(const struct fg_access_change *change, struct fg_slice id,
                                uint32_t *ret_n, struct fg_err *err)
@@ -71,7 +58,7 @@ enum fg_code fg_access_delete_tenant(const struct fg_access_change *change, stru
     if (shred_keys(change, id, &deletion->keys, err) != FG_OK)
         return err->code;
     deletion->tokens = revoke_tokens(change, tenant->id, deletion->asked_by);
-    deletion->bindings = remove_bindings(change, tenant->id);
+    deletion->bindings = fg_access_remove_bindings(change, tenant->id);
     tenant->deletion = deletion;
     tenant->state = ACCESS__TENANT__STATE__DELETING;
     tenant->changed_ms = change->now_ms;

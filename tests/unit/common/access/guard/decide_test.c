@@ -212,21 +212,40 @@ static void check_tenants(const struct fg_grant *grant, const struct access_toke
         }
 }
 
-/* token: -1: none of the test's. */
-static void check(const struct fixture *f, enum fg_access_mode mode, bool trusted,
-                  const char *authorization, int token, bool valid)
+/* Where a request comes from and goes to. */
+struct way {
+    enum fg_access_mode mode;
+    bool trusted, operators;
+};
+
+/* Of a way on which tokens do not count. */
+static enum fg_code way_rule(const struct way *way, unsigned demanded)
 {
+    const unsigned govern = FG_SCOPE_TENANT_ADMIN | FG_SCOPE_ADMIN;
+
+    if (way->mode == FG_ACCESS_NONE)
+        return FG_OK;
+    if (!way->trusted)
+        return FG_E_NO_TENANT;
+    return way->operators || !(demanded & govern) ? FG_OK : FG_E_DENIED;
+}
+
+/* token: -1: none of the test's. */
+static void check(const struct fixture *f, const struct way *way, const char *authorization,
+                  int token, bool valid)
+{
+    bool by_token = way->mode == FG_ACCESS_TOKEN;
+
     for (unsigned bit = 0; bit <= 10; bit++) {
         unsigned demanded = bit == 10 ? (unsigned)FG_SCOPE_KNOWN : 1U << bit;
-        struct fg_access_facts facts = {.mode = mode,
-                                        .trusted = trusted,
+        struct fg_access_facts facts = {.mode = way->mode,
+                                        .trusted = way->trusted,
+                                        .operators = way->operators,
                                         .authorization = header_of(authorization),
                                         .scopes = demanded,
                                         .now_ms = NOW_MS};
-        enum fg_code want = mode == FG_ACCESS_NONE ? FG_OK
-                            : mode == FG_ACCESS_HEADER
-                                ? trusted ? FG_OK : FG_E_NO_TENANT
-                                : rule(&tokens[FG_MAX(token, 0)], valid, demanded);
+        enum fg_code want =
+            by_token ? rule(&tokens[FG_MAX(token, 0)], valid, demanded) : way_rule(way, demanded);
         char id[FG_TOKEN_ID_CHARS + 1];
         struct fg_grant grant;
         struct fg_err err;
@@ -234,9 +253,12 @@ static void check(const struct fixture *f, enum fg_access_mode mode, bool truste
         assert_int_equal(fg_access_decide(&facts, f->registry, &grant, id, &err), want);
         if (want != FG_OK)
             continue;
-        assert_int_equal(grant.kind, mode == FG_ACCESS_TOKEN ? FG_GRANT_TOKEN : FG_GRANT_ANYONE);
+        assert_int_equal(grant.kind, by_token ? FG_GRANT_TOKEN : FG_GRANT_ANYONE);
         assert_null(grant.matchers);
-        check_tenants(&grant, mode == FG_ACCESS_TOKEN ? &tokens[token] : NULL, demanded);
+        if (way->mode == FG_ACCESS_HEADER)
+            assert_int_equal((fg_grant_scopes(&grant, FG_LIT("*")) & FG_SCOPE_ADMIN) != 0,
+                             way->operators);
+        check_tenants(&grant, by_token ? &tokens[token] : NULL, demanded);
     }
 }
 
@@ -246,11 +268,13 @@ static void every_mode_credential_scope_and_header_is_decided_by_the_rules(void 
     const struct fixture *f = *state;
 
     for (size_t m = 0; m < FG_COUNT(modes); m++)
-        for (unsigned trusted = 0; trusted < 2; trusted++) {
-            check(f, modes[m], trusted, NULL, -1, false);
-            check(f, modes[m], trusted, "Bearer nonsense", -1, false);
+        for (unsigned bits = 0; bits < 4; bits++) {
+            const struct way way = {modes[m], (bits & 1) != 0, (bits & 2) != 0};
+
+            check(f, &way, NULL, -1, false);
+            check(f, &way, "Bearer nonsense", -1, false);
             for (int t = 0; t < ALL_TOKENS; t++)
-                check(f, modes[m], trusted, f->headers[t], t, t < ENDED);
+                check(f, &way, f->headers[t], t, t < ENDED);
         }
 }
 

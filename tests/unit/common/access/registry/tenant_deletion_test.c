@@ -180,7 +180,7 @@ static void a_tenant_of_a_deleted_ones_name_says_so(void **state)
     assert_int_equal(f->make.message.n_tenants, 2);
     assert_int_equal(fg_access_create_tenant(change, FG_LIT("a"), &f->err), FG_OK);
     assert_string_equal(f->make.message.tenants[0]->id, "a");
-    assert_int_equal(f->make.message.tenants[0]->replaced_ms, NOW_MS);
+    assert_int_equal(f->make.message.tenants[0]->replaced_ms, change->now_ms);
     assert_int_equal(registry_load(f), FG_OK);
     end_deletion(f, "d", NOW_MS);
     access_make_token(&f->make, &(struct access_token){.tenants = "b,d", .scopes = 1, .seed = 2},
@@ -190,6 +190,38 @@ static void a_tenant_of_a_deleted_ones_name_says_so(void **state)
     assert_int_equal(fg_access_create_tenant(change, FG_LIT("e"), &f->err), FG_OK);
     for (size_t i = 0; i < f->make.message.n_tenants; i++)
         assert_string_not_equal(f->make.message.tenants[i]->id, "d");
+}
+
+/* Whoever governs several tenants governs the name of a deleted one, until it is made again. */
+static void what_was_left_for_a_deleted_tenant_is_not_for_the_next(void **state)
+{
+    struct registry_fixture *f = *state;
+    struct fg_access_change *change = &f->make.change;
+    char text[FG_TOKEN_CHARS + 1];
+    int64_t made_ms;
+
+    registry_add_tenant(f, "a");
+    assert_int_equal(fg_access_delete_tenant(change, FG_LIT("a"), &f->err), FG_OK);
+    assert_int_equal(fg_access_end_deletion(change, FG_LIT("a"), 0, &f->err), FG_OK);
+    change->now_ms += 10;
+    access_make_token(&f->make, &(struct access_token){.tenants = "a", .scopes = 1, .seed = 1},
+                      text);
+    bind(f, "a");
+    bind(f, "a*");
+    made_ms = change->now_ms += 10;
+    assert_int_equal(fg_access_create_tenant(change, FG_LIT("a"), &f->err), FG_OK);
+    assert_true(f->make.message.tokens[0]->created_ms <= only_tenant(f)->replaced_ms);
+    assert_int_equal(f->make.message.n_bindings, 1);
+    assert_string_equal(f->make.message.bindings[0]->tenants, "a*");
+    /* What is made for the new one is newer, also by a server whose clock is behind. */
+    change->now_ms = made_ms - 5;
+    access_make_token(&f->make, &(struct access_token){.tenants = "b,a", .scopes = 1, .seed = 2},
+                      text);
+    assert_true(f->make.message.tokens[1]->created_ms > only_tenant(f)->replaced_ms);
+    bind(f, "a");
+    assert_int_equal(fg_access_create_tenant(change, FG_LIT("a"), &f->err), FG_OK); /* again */
+    assert_int_equal(f->make.message.n_bindings, 2);
+    assert_int_equal(registry_load(f), FG_OK);
 }
 
 static void deleted_tenants_leave_room_for_others(void **state)
@@ -221,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(a_deletion_takes_what_is_for_the_tenant_alone),
         WITH(a_tenant_of_a_deleted_ones_name_says_so),
+        WITH(what_was_left_for_a_deleted_tenant_is_not_for_the_next),
         WITH(a_deletion_begins_and_ends_once),
         WITH(tenants_that_were_deleted_long_ago_are_forgotten),
         WITH(deleted_tenants_leave_room_for_others),
