@@ -378,16 +378,13 @@ static void carry_out(struct ing_segments *segments, struct ing_segments_task *t
         event.kind = SEGMENTS_UPLOADED;
         break;
     case SEGMENTS_SWAP:
-        /* However it ends, the manifest tells the result. */
-        if (ing_publish_swap(segments->publish, &task->effect.id, task->effect.clean, &err) !=
-                FG_OK &&
-            err.code != FG_E_PRECONDITION)
-            ing_segments_effect_failed(segments, SEGMENTS_SWAP, &err);
-        else
-            ing_segments_effect_ended(segments, SEGMENTS_SWAP);
+        code = ing_publish_swap(segments->publish, &task->effect.id, task->effect.clean, &err);
+        /* Another writer was first: no fault, and no reason to pause. */
+        if (code == FG_E_PRECONDITION)
+            code = FG_OK;
         event.kind = SEGMENTS_SWAPPED;
         break;
-    case SEGMENTS_REPORT: /* as above */
+    case SEGMENTS_REPORT: /* however it ends, the manifest tells the result */
         if (ing_publish_report(segments->publish, segments->config.member->store,
                                task->effect.clean, &err) != FG_OK &&
             err.code != FG_E_PRECONDITION)
@@ -420,7 +417,7 @@ static void carry_out(struct ing_segments *segments, struct ing_segments_task *t
             memcpy(segments->keyless_why, err.msg, sizeof err.msg);
         else if (fault.unfit)
             memcpy(segments->unfit_why, err.msg, sizeof err.msg);
-    } else if (task->effect.kind != SEGMENTS_SWAP && task->effect.kind != SEGMENTS_REPORT) {
+    } else if (task->effect.kind != SEGMENTS_REPORT) {
         ing_segments_effect_ended(segments, task->effect.kind);
     }
     hand_in(segments, &event, compare.arena != NULL ? &compare : NULL);

@@ -134,7 +134,7 @@ enum ing_segments_event_kind {
     SEGMENTS_IS_ASIDE, /* SET_ASIDE: written */
     SEGMENTS_TAKEN_IN, /* TAKE_IN: written */
     SEGMENTS_UPLOADED, /* UPLOAD: the object is whole and durable */
-    SEGMENTS_SWAPPED,  /* SWAP: ended, whatever the result */
+    SEGMENTS_SWAPPED,  /* SWAP: done, or another writer was first; the manifest tells */
     SEGMENTS_MARKED,   /* MARK: written */
     SEGMENTS_EVICTED,  /* EVICT: written */
     SEGMENTS_REPORTED, /* REPORT: ended, whatever the result */

@@ -82,8 +82,12 @@ static void follow_own(struct ing_segments_core *core, const struct fg_l0 *l0)
     for (uint32_t i = 0; i < core->pinned.n; i++) {
         struct ing_segments_chunk *chunk = core->pinned.chunks[i];
 
-        if (chunk->state == CHUNK_SEALED && chunk->cut <= cut)
+        if (chunk->state == CHUNK_SEALED && chunk->cut <= cut) {
             ing_core_commit_chunk(core, chunk, generation);
+            /* Readers go by the marks of chunks. From this step on they may know the segment, so
+             * the chunks are marked in it and not after a pause of failed tries. */
+            core->cut_pause = (struct ing_pause){0};
+        }
     }
 }
 

@@ -28,6 +28,7 @@ struct fg_bucket_faults {
     unsigned straggle_permille; /* put of content: FG_E_UNAVAILABLE, unsure, and done only then:
                                  * with a delay, some time later */
     unsigned spoil_permille;    /* get: one bit of the content is another, FG_OK */
+    const char *refused_put;    /* puts of this object are refused as above; NULL: of none */
     /* With a clock: a request arrives after up to half of this, its answer after up to another
      * half. Nothing happens by itself then, but in fg_bucket_faulty_turn(). */
     int64_t delay_max_ns;

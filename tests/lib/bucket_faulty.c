@@ -249,6 +249,9 @@ static void faulty_send(struct fg_bucket *bucket, struct fg_bucket_request *oute
     passed->fate = fate_of(&faulty->faults, passed->seed);
     if (passed->fate == STRAGGLING && (outer->verb != FG_BUCKET_PUT || outer->path != NULL))
         passed->fate = PASSED;
+    if (faulty->faults.refused_put != NULL && outer->verb == FG_BUCKET_PUT &&
+        strcmp(outer->name, faulty->faults.refused_put) == 0)
+        passed->fate = REFUSED;
     if (faulty->count == faulty->fail_at)
         passed->fate = faulty->fail_late ? ANSWER_LOST : REFUSED;
     in_ns = delay_of(&faulty->faults, passed->seed, DRAW_DELAY_IN);

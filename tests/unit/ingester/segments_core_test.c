@@ -92,6 +92,36 @@ static void drain_commits_what_was_there(void **state)
     run_end(&run);
 }
 
+/* A swap whose answer is lost is tried again after a pause. If it had arrived after all, the chunks
+ * are marked in the step that learns of it, since readers may know the segment from then on. */
+static void a_pause_of_the_swap_does_not_hold_up_the_mark(void **state)
+{
+    struct run run = run_begin();
+    struct fg_segment_id id;
+
+    (void)state;
+    assert_int_equal(run_push(&run, 1000, 1), SEGMENTS_ADMIT);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    run_event(&run, SEGMENTS_SEALED);
+    id = run_wants(&run, SEGMENTS_UPLOAD)->id;
+    run_event(&run, SEGMENTS_UPLOADED);
+    run_event(&run, SEGMENTS_MANIFEST);
+    assert_non_null(run_wants(&run, SEGMENTS_SWAP));
+    run_failed(&run, SEGMENTS_SWAP);
+    assert_non_null(run_wants(&run, SEGMENTS_READ));
+    run_event(&run, SEGMENTS_MANIFEST);
+    assert_null(run_wants(&run, SEGMENTS_SWAP));
+    run_enter(&run, &id, 1000);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_WANTED, .generation = 1});
+    assert_non_null(run_wants(&run, SEGMENTS_READ));
+    run_event(&run, SEGMENTS_MANIFEST);
+    assert_int_equal(ing_segments_core_status(run.core).gen, 1);
+    assert_non_null(run_wants(&run, SEGMENTS_MARK));
+    run_event(&run, SEGMENTS_MARKED);
+    assert_int_equal(ing_segments_core_status(run.core).drained, 1);
+    run_end(&run);
+}
+
 static uint64_t drained_at(const struct run *run, uint64_t drain)
 {
     const struct ing_segments_core_status status = ing_segments_core_status(run->core);
@@ -671,6 +701,7 @@ int main(void)
         cmocka_unit_test(empty_chunks_are_removed),
         cmocka_unit_test(refused_push_does_not_make_its_group_whole),
         cmocka_unit_test(drain_commits_what_was_there),
+        cmocka_unit_test(a_pause_of_the_swap_does_not_hold_up_the_mark),
         cmocka_unit_test(drained_at_covers_every_commit),
         cmocka_unit_test(drain_waits_for_the_first_manifest),
         cmocka_unit_test(cut_of_a_copy_is_not_taken_for_our_own),

@@ -2,6 +2,7 @@
  * From pushes to segments in a bucket and out of the head, through a whole ingester: each profile
  * is in exactly one of the two for every reader, whatever fails on the way.
  */
+#include "common/cluster/manifest/name.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/committed.h"
 #include "tests/lib/head_run.h"
@@ -389,6 +390,38 @@ static void commit_survives_faults_of_the_bucket(void **state)
     }
 }
 
+/* A store that takes objects and refuses the manifest: an ingester that tried without a pause would
+ * read and write it thousands of times a second, and look at nothing that it is asked meanwhile. */
+static void a_manifest_that_is_refused_is_tried_with_pauses(void **state)
+{
+    enum { REQUESTS_ENOUGH = 60, TRIED_S = 4 };
+    struct fixture *f = *state;
+    struct fg_bucket_faulty *faulty =
+        fg_bucket_faulty_create(f->bucket, &(struct fg_bucket_faults){0});
+    struct committed committed;
+    struct fg_err err;
+    uint64_t before;
+
+    expect_all(f, PROFILES);
+    head_open_evicting(&f->head, f->store, fg_bucket_faulty_bucket(faulty), 0);
+    push(f, 0, PROFILES / 2, 0);
+    flush(f);
+    fg_bucket_faulty_set(faulty, &(struct fg_bucket_faults){.refused_put = FG_NAME_L0});
+    push(f, PROFILES / 2, PROFILES, 0);
+    before = fg_bucket_faulty_count(faulty);
+    assert_int_not_equal(
+        ing_flush(f->head.ingester, fg_mono_ns(fg_clock_real()) + TRIED_S * FG_SECOND_NS, &err),
+        FG_OK);
+    assert_in_range(fg_bucket_faulty_count(faulty) - before, 1, REQUESTS_ENOUGH);
+    fg_bucket_faulty_set(faulty, &(struct fg_bucket_faults){0});
+    flush(f);
+    head_close(&f->head);
+    committed = committed_read(f->bucket, "tenant", cpu, &f->block_lines);
+    assert_int_equal(committed.n_profiles, PROFILES);
+    assert_same(&f->block_lines, &f->all);
+    fg_bucket_close(fg_bucket_faulty_bucket(faulty));
+}
+
 static bool has_condition(struct fixture *f, const char *text)
 {
     struct fg_buf page;
@@ -472,6 +505,7 @@ int main(void)
         TEST(restart_resumes_commits),
         TEST(older_head_is_compared_with_the_bucket),
         TEST(commit_survives_faults_of_the_bucket),
+        TEST(a_manifest_that_is_refused_is_tried_with_pauses),
         TEST(tenant_without_a_key_does_not_stop_the_others),
     };
 
