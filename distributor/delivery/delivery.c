@@ -123,7 +123,7 @@ static void learn(const struct replica_send *send, enum dist_replica_state state
     else if (state == REPLICA_STALE)
         /* Start to read the ring now, so that it is there at the end of the pause before the next
          * round. */
-        dist_owners_learn_revision(common->owners, FG_MAX(item->newest, item->revision + 1));
+        dist_owners_learn_revision(common->owners, item->newest);
     else if (state == REPLICA_UNRESPONSIVE)
         dist_owners_unreachable(common->owners);
 }

@@ -82,12 +82,15 @@ enum dist_replica_state dist_replica_state_of(const struct dist_delivery_answer 
     if (answer->err.code == FG_OK)
         return answer->lacks ? REPLICA_LACKS : REPLICA_STORED;
     /* Without a ring there is one ingester and nobody else to ask: its error goes to the client as
-     * it is. */
+     * it is. Except that it was overtaken by its own segments, which passes: a client that was told
+     * of a conflict would drop the profiles. */
     if (answer->revision == 0)
-        return REPLICA_REFUSED;
+        return answer->err.code == FG_E_ABORTED ? REPLICA_UNRESPONSIVE : REPLICA_REFUSED;
     switch (answer->err.code) {
     case FG_E_PRECONDITION:
-        return REPLICA_STALE;
+        /* Without a newer revision it is another process at the owner's address, such as a host
+         * that was installed again: the owner is away, and the others are asked as ever. */
+        return answer->newest > answer->revision ? REPLICA_STALE : REPLICA_UNRESPONSIVE;
     case FG_E_ABORTED:
         return REPLICA_EARLY;
     case FG_E_UNAVAILABLE:
@@ -116,8 +119,7 @@ void dist_delivery_core_answer(struct dist_delivery_core *core, uint32_t send,
         core->stored = FG_MAX(core->stored, answer->stored);
         core->profiles = FG_MAX(core->profiles, answer->stored + answer->duplicates);
     } else if (state == REPLICA_STALE) {
-        /* An owner that does not say which revision it knows knows at least the next one. */
-        core->newest = FG_MAX(core->newest, FG_MAX(answer->newest, answer->revision + 1));
+        core->newest = FG_MAX(core->newest, answer->newest);
     } else if (state == REPLICA_UNRESPONSIVE) {
         core->unresponsive = answer->err;
     } else if (state == REPLICA_REFUSED && core->refused.code == FG_OK) {

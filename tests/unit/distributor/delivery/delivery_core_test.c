@@ -13,6 +13,9 @@ static const struct dist_delivery_answer
     duplicate = {.revision = REVISION, .duplicates = 1},
     lacks = {.revision = REVISION, .lacks = true},
     stale = {.revision = REVISION, .newest = 9, .err = {.code = FG_E_PRECONDITION}},
+    stranger = {.revision = REVISION,
+                .newest = REVISION,
+                .err = {.code = FG_E_PRECONDITION, .msg = "another store"}},
     early = {.revision = REVISION, .err = {.code = FG_E_ABORTED}},
     dead = {.revision = REVISION, .err = {.code = FG_E_UNAVAILABLE, .msg = "dead"}},
     full = {.revision = REVISION, .err = {.code = FG_E_LIMIT, .msg = "full"}, .retry_after_s = 9};
@@ -70,6 +73,8 @@ static void a_round_ends_when_further_answers_cannot_change_it(void **state)
         {"one stored, one lacks", {&stored, &lacks}, DELIVERY_LACKS, "keeps asking"},
         {"one is ahead", {&stale}, DELIVERY_STALE, "revision 7 has ended, and revision 9"},
         {"stored, then ahead", {&stored, &stale}, DELIVERY_STALE, "revision 9"},
+        {"another is at an address", {&stranger, &stored, &stored}, DELIVERY_STORED, ""},
+        {"at two addresses", {&stranger, &stranger}, DELIVERY_UNRESPONSIVE, "another store"},
         {"two are behind", {&early, &early}, DELIVERY_EARLY, "not loaded revision 7"},
         {"one stored, two dead", {&stored, &dead, &dead}, DELIVERY_UNRESPONSIVE, "1 did: dead"},
         {"two dead", {&dead, &dead}, DELIVERY_UNRESPONSIVE, "0 did: dead"},
@@ -200,6 +205,32 @@ static void without_a_ring_the_answer_of_the_ingester_is_final(void **state)
     expect(&core, DELIVERY_REFUSED, "away");
 }
 
+/* It is sent again, and at the end the client is asked to come back: no conflict of its own. */
+static void without_a_ring_an_ingester_that_was_overtaken_is_asked_again(void **state)
+{
+    const struct dist_delivery_owners one = {.quorum = 1, .n_owners = 1, .n_keys = 1, .keys = {0}};
+    const struct dist_delivery_answer overtaken = {
+        .err = {.code = FG_E_ABORTED, .msg = "segments are committed faster"}};
+    const struct dist_delivery_answer taken = {.stored = 1};
+    unsigned replicas[FG_RING_REPLICAS_MAX];
+    struct dist_delivery_core core = {0};
+    struct dist_delivery_result result;
+
+    (void)state;
+    assert_true(dist_delivery_core_begin(&core, &one));
+    assert_int_equal(dist_delivery_core_send(&core, replicas), 1);
+    dist_delivery_core_answer(&core, core.replicas[0].send, &overtaken);
+    assert_true(dist_delivery_core_end_round(&core));
+    expect(&core, DELIVERY_UNRESPONSIVE, "segments are committed faster");
+    dist_delivery_core_result(&core, &result);
+    assert_int_equal(result.err.code, FG_E_UNAVAILABLE);
+    (void)dist_delivery_core_begin(&core, &one);
+    assert_int_equal(dist_delivery_core_send(&core, replicas), 1);
+    dist_delivery_core_answer(&core, core.replicas[0].send, &taken);
+    assert_true(dist_delivery_core_end_round(&core));
+    expect(&core, DELIVERY_STORED, "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +240,7 @@ int main(void)
         cmocka_unit_test(copies_stored_under_an_earlier_revision_do_not_count),
         cmocka_unit_test(an_owner_without_a_peer_counts_as_unresponsive),
         cmocka_unit_test(without_a_ring_the_answer_of_the_ingester_is_final),
+        cmocka_unit_test(without_a_ring_an_ingester_that_was_overtaken_is_asked_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
