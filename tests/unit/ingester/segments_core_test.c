@@ -295,6 +295,8 @@ static void failed_effects_are_retried(void **state)
     run_failed(&run, SEGMENTS_UPLOAD);
     assert_null(run_wants(&run, SEGMENTS_UPLOAD));
     run_tick(&run, FG_MINUTE_NS); /* the pause is over */
+    assert_null(run_wants(&run, SEGMENTS_UPLOAD)); /* the manifest that is read may have the cut */
+    run_event(&run, SEGMENTS_MANIFEST);
     assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
     run_end(&run);
 
@@ -307,6 +309,7 @@ static void failed_effects_are_retried(void **state)
     run_event(&run, SEGMENTS_UPLOADED);
     run_failed(&run, SEGMENTS_READ);
     run_tick(&run, 2 * FG_HOUR_NS);
+    run_event(&run, SEGMENTS_MANIFEST);
     assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
     assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->id.cut, first.cut);
     assert_int_not_equal(run_wants(&run, SEGMENTS_UPLOAD)->id.nonce, first.nonce);
