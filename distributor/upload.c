@@ -241,6 +241,9 @@ static void take_over(struct dist_upload *upload, struct dist_upload_item *item,
     struct dist_delivery_result result;
 
     dist_delivery_result(item->delivery, &result);
+    /* After every round: a later one no longer knows the owners under an older revision, nor what
+     * became of a send before the last. */
+    upload->maybe_stored |= result.maybe_stored;
     switch (result.state) {
     case DELIVERY_STORED:
         item_stored(upload, item, &result);
@@ -419,9 +422,10 @@ static enum fg_code send_part(struct dist_upload *upload, const struct upload_pa
     if (item->done)
         return FG_OK;
     if (item->delivery == NULL)
-        item->delivery = dist_delivery_create(
-            &upload->distributor->deliveries, part->shard,
-            fg_definition_cache_service_key(upload->tenant, part->service), on_round, upload);
+        item->delivery =
+            dist_delivery_create(&upload->distributor->deliveries, part->shard,
+                                 fg_definition_cache_service_key(upload->tenant, part->service),
+                                 upload->awaits_all, on_round, upload);
     if (dist_delivery_begin(item->delivery, err) != FG_OK) {
         item_fail(upload, item, DIST_QUORUM_MISSED, err);
         return FG_OK; /* it is noted, and the others go on */

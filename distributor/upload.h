@@ -59,6 +59,7 @@ struct dist_upload {
     bool forwards;                   /* another server forwards its profiles */
     struct fg_slice via;             /* then, PushItem.via of the batches; set by decode() */
     uint32_t tag;                    /* likewise, given to settled() */
+    bool awaits_all; /* a refusal waits for all owners, so that maybe_stored is exact */
 
     /* Set by dist_upload_start(). */
     int64_t now_ns;               /* when it arrived, wall clock */
@@ -74,6 +75,9 @@ struct dist_upload {
     struct dist_ingest_counts counts; /* for the decoder to add to */
     struct fg_err err;
     uint32_t failed; /* profiles that were refused */
+    /* An ingester has stored some of the profiles, or may have, whatever err says: a quorum of the
+     * owners of a batch may refuse what another one has stored. */
+    bool maybe_stored;
 
     /* Internal to upload.c. */
     unsigned magic, attempt; /* of decoding */

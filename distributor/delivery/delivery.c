@@ -17,6 +17,7 @@ struct dist_delivery {
     struct dist_deliveries *common;
     uint16_t shard;
     uint64_t service_key;
+    bool awaits_all;
     void (*on_round)(void *arg);
     void *arg;
 
@@ -30,14 +31,15 @@ struct dist_delivery {
 };
 
 struct dist_delivery *dist_delivery_create(struct dist_deliveries *deliveries, uint16_t shard,
-                                           uint64_t service_key, void (*on_round)(void *arg),
-                                           void *arg)
+                                           uint64_t service_key, bool awaits_all,
+                                           void (*on_round)(void *arg), void *arg)
 {
     struct dist_delivery *delivery = fg_new(struct dist_delivery);
 
     delivery->common = deliveries;
     delivery->shard = shard;
     delivery->service_key = service_key;
+    delivery->awaits_all = awaits_all;
     delivery->on_round = on_round;
     delivery->arg = arg;
     delivery->refs = 1;
@@ -182,7 +184,8 @@ enum fg_code dist_delivery_begin(struct dist_delivery *delivery, struct fg_err *
                                            .quorum = set.quorum,
                                            .n_owners = set.n_owners,
                                            .n_keys = set.n_with_peer,
-                                           .err = set.err};
+                                           .err = set.err,
+                                           .awaits_all = delivery->awaits_all};
     for (unsigned i = 0; i < set.n_with_peer; i++)
         owners.keys[i] = set.with_peer[i]->key;
     (void)pthread_mutex_lock(&delivery->lock);

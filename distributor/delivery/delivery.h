@@ -39,12 +39,12 @@ struct dist_delivery;
 
 /*
  * Creates a delivery for one batch. service_key: fg_definition_cache_service_key() of its tenant
- * and service. on_round is called once at the end of each round, on any thread; it must not block.
- * Never fails.
+ * and service. awaits_all: a refusal waits for all owners (struct dist_delivery_owners). on_round
+ * is called once at the end of each round, on any thread; it must not block. Never fails.
  */
 struct dist_delivery *dist_delivery_create(struct dist_deliveries *deliveries, uint16_t shard,
-                                           uint64_t service_key, void (*on_round)(void *arg),
-                                           void *arg);
+                                           uint64_t service_key, bool awaits_all,
+                                           void (*on_round)(void *arg), void *arg);
 
 /* Prepares a round with the current owners. May create a peer: call it on a worker. Fails with the
  * errors of dist_owners_of(). */

@@ -43,6 +43,7 @@ bool dist_delivery_core_begin(struct dist_delivery_core *core,
         fg_assert(core->n_replicas < FG_RING_REPLICAS_MAX);
         core->replicas[core->n_replicas++] = (struct dist_delivery_replica){.key = owners->keys[i]};
     }
+    core->awaits_all = owners->awaits_all;
     /* Per round: an owner that refused is asked again in the next one. */
     core->refused = (struct fg_err){.code = FG_OK};
     /* A client that gets no quorum reads why the peer is missing, even if no call to an owner
@@ -174,11 +175,21 @@ static bool decide(const struct dist_delivery_core *core, enum dist_delivery_sta
     return true;
 }
 
+static bool has_replica(const struct dist_delivery_core *core, enum dist_replica_state state)
+{
+    for (unsigned i = 0; i < core->n_replicas; i++)
+        if (core->replicas[i].state == state)
+            return true;
+    return false;
+}
+
 bool dist_delivery_core_end_round(struct dist_delivery_core *core)
 {
     enum dist_delivery_state state;
 
     if (!core->in_round || !decide(core, &state))
+        return false;
+    if (state == DELIVERY_REFUSED && core->awaits_all && has_replica(core, REPLICA_IN_FLIGHT))
         return false;
     core->in_round = false;
     return true;
@@ -228,5 +239,9 @@ void dist_delivery_core_result(const struct dist_delivery_core *core,
         result.retry_after_s = core->retry_after_s;
         break;
     }
+    /* Of the replicas alone: an owner without a peer was sent nothing. */
+    result.maybe_stored = has_replica(core, REPLICA_STORED) ||
+                          has_replica(core, REPLICA_IN_FLIGHT) ||
+                          has_replica(core, REPLICA_UNRESPONSIVE);
     *ret_result = result;
 }

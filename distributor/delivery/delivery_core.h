@@ -47,6 +47,9 @@ struct dist_delivery_result {
     uint64_t revision;           /* STALE: the newest that an owner knows */
     uint32_t stored, duplicates; /* STORED: profiles */
     uint32_t retry_after_s;      /* REFUSED: when the client may come again; 0: not known */
+    /* An owner of this revision has stored the batch, or may have: it did not answer. Without a
+     * ring the one ingester's error says that. */
+    bool maybe_stored;
 };
 
 /* The owners of a shard under one revision. */
@@ -56,6 +59,9 @@ struct dist_delivery_owners {
     unsigned n_keys; /* owners that have a peer; the others count as unresponsive */
     uint64_t keys[FG_RING_REPLICAS_MAX];
     struct fg_err err; /* why an owner has no peer; used if n_keys < n_owners */
+    /* A refusal waits for the owners that have not answered, so that maybe_stored is false if none
+     * of them has stored the batch. */
+    bool awaits_all;
 };
 
 /* An answer of one owner, or what became of the call. */
@@ -80,7 +86,7 @@ struct dist_delivery_core {
     unsigned quorum, n_owners, n_replicas;
     struct dist_delivery_replica replicas[FG_RING_REPLICAS_MAX];
     uint32_t last_send; /* number of the newest send to any replica */
-    bool in_round;
+    bool in_round, awaits_all;
     struct fg_err unresponsive; /* of the last owner that could not be reached */
     struct fg_err refused;      /* the first refusal of this round */
     uint32_t retry_after_s;     /* that came with it */
@@ -115,7 +121,8 @@ enum dist_replica_state dist_replica_state_of(const struct dist_delivery_answer 
 void dist_delivery_core_answer(struct dist_delivery_core *core, uint32_t send,
                                const struct dist_delivery_answer *answer);
 
-/* Returns true, once for each round, if the answers so far decide it. */
+/* Returns true, once for each round, if the answers so far decide it (and are all, if it is a
+ * refusal and awaits_all). */
 bool dist_delivery_core_end_round(struct dist_delivery_core *core);
 
 /* Returns the result of a round that has ended. */

@@ -13,8 +13,9 @@
  * number of profiles in memory is bounded.
  *
  * Exactly once: a profile that is sent again has the same content and time, and so the same id. The
- * growth of a cumulative profile is counted again in the next scrape only if it is certain that it
- * was not stored; if that is uncertain, it is lost rather than counted twice.
+ * growth of a cumulative profile is counted again in the next scrape only if it is certain that no
+ * ingester stored it at any try: what one owner has is in the answers to queries, although the
+ * others refused it. If that is uncertain, it is lost rather than counted twice.
  */
 #include "distributor/scrape/scrape_loop.h"
 
@@ -40,6 +41,7 @@ struct flight {
     /* Of STORE: used by the loop and a worker in turn. */
     struct dist_upload upload;
     unsigned tries;
+    bool maybe_stored; /* at one of the tries */
     struct dist_delta_result result;
 };
 
@@ -269,11 +271,20 @@ static void advance(struct dist_scrape_loop *scrape)
                     fg_ls("target", scrape->target->address));
 }
 
-/* Returns true if the profile may have been stored although the upload failed. */
-static bool is_uncertain(enum fg_code code)
+/* Returns true if the profile was stored, or may have been although the upload failed. */
+static bool is_maybe_stored(const struct dist_upload *upload)
 {
-    return code == FG_E_DEADLINE || code == FG_E_UNAVAILABLE || code == FG_E_CANCELED ||
-           code == FG_E_UNKNOWN || code == FG_E_INTERNAL;
+    switch (upload->err.code) {
+    case FG_OK:
+    case FG_E_DEADLINE:
+    case FG_E_UNAVAILABLE:
+    case FG_E_CANCELED:
+    case FG_E_UNKNOWN:
+    case FG_E_INTERNAL:
+        return true;
+    default:
+        return upload->maybe_stored;
+    }
 }
 
 static void on_stored(struct dist_upload *upload)
@@ -283,6 +294,7 @@ static void on_stored(struct dist_upload *upload)
     enum fg_code code = upload->err.code;
     int64_t pause_ns;
 
+    flight->maybe_stored |= is_maybe_stored(upload);
     if (code != FG_OK && fg_code_retry(code) && !scrape->ending &&
         flight->tries < STORE_TRIES_MAX) {
         fg_assert(flight->tries >= 1);
@@ -295,7 +307,7 @@ static void on_stored(struct dist_upload *upload)
     }
     /* Else the profile was refused: keep the values of the scrape before, so that the next scrape
      * brings this growth, too. */
-    if (code == FG_OK || is_uncertain(code))
+    if (flight->maybe_stored)
         advance(scrape);
     if (code == FG_OK)
         finish(scrape, SCRAPE_OK, NULL);
@@ -318,6 +330,7 @@ static void store(struct flight *flight)
         .body = fg_buf_slice(&flight->request.answer),
         .asked_tenant = context->tenant,
         .sender = fg_cstr(flight->scrape->target->address),
+        .awaits_all = flight->scrape->endpoint->cumulative, /* nobody waits for the answer */
     };
     dist_upload_start(&flight->upload);
 }

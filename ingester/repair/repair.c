@@ -31,6 +31,7 @@ const struct fg_conf_field ing_repair_fields[] = {
     M(COUNTER, REPAIR_PASSES, "flamegrid_ingester_repair_passes_total", "Repair passes over all other owners") \
     M(COUNTER, REPAIR_FAILURES, "flamegrid_ingester_repair_failures_total", "Failed comparisons with another owner") \
     M(COUNTER, REPAIR_DIFFERENT, "flamegrid_ingester_repair_groups_total", "Groups that differed between this ingester and another owner") \
+    M(COUNTER, REPAIR_GROUPS_FAILED, "flamegrid_ingester_repair_groups_failed_total", "Groups that could not be read or were refused, and are tried again in the next pass") \
     M(COUNTER, REPAIR_PROFILES, "flamegrid_ingester_repair_profiles_total", "Missing profiles fetched from another owner") \
     M(COUNTER, REPAIR_BYTES, "flamegrid_ingester_repair_bytes_total", "Bytes fetched from other owners for repair")
 /* clang-format on */
@@ -41,7 +42,10 @@ FG_METRICS_TABLE(repair_metrics, REPAIR_METRICS)
 /* A call that takes longer fails the pass with this owner; the next pass begins again. A reply is
  * about a megabyte of records (handlers.c), several times that with definitions. */
 static const int64_t CALL_TIMEOUT_NS = 5 * FG_SECOND_NS;
-static const int64_t MEMBER_POLL_NS = 100 * FG_MS_NS;       /* while this member joins */
+static const int64_t MEMBER_POLL_NS = 100 * FG_MS_NS;  /* while this member joins */
+static const int64_t LOG_EVERY_NS = 10 * FG_SECOND_NS; /* groups that failed */
+/* After a group that failed: an owner that is too busy to answer is not asked at full speed. */
+static const int64_t FAILED_PAUSE_NS = 10 * FG_MS_NS;
 static const uint64_t REPLY_MAX_BYTES = UINT64_C(64) << 20; /* far above what is said there */
 
 struct ing_repair {
@@ -50,12 +54,17 @@ struct ing_repair {
     struct fg_rpc_server *self_server; /* has no address: for self */
     struct fg_peer *self;
     struct fg_thread thread; /* sleeps between passes, and in them to keep its rate */
+
+    /* The thread's. */
+    int64_t quiet_until_mono_ns;
+    uint64_t n_failed; /* groups since the last line of the log */
 };
 
 /* An owner that is asked. */
 struct other {
     struct ing_repair *repair;
     const struct fg_ring_view *view;
+    const struct fg_ring_member *member;
     struct fg_peer *peer;
     uint8_t store[FG_ID_BYTES], own[FG_ID_BYTES];
 };
@@ -86,14 +95,16 @@ static enum fg_code is_ending(struct fg_err *err)
     return fg_fail(err, FG_E_CANCELED, "the ingester is stopping");
 }
 
-static enum fg_code keep_rate(struct ing_repair *repair, uint64_t bytes, struct fg_err *err)
+/* Waits after a call that brought so many bytes. Returns `code`, which became of it, or
+ * FG_E_CANCELED. A failed call counts as well: what is refused here comes again in each pass. */
+static enum fg_code keep_rate(struct ing_repair *repair, uint64_t bytes, enum fg_code code,
+                              struct fg_err *err)
 {
     uint64_t rate = repair->config.settings->rate_bytes;
 
     fg_metric_add(repair->metrics, REPAIR_BYTES, bytes);
     /* After the transfer, for the time that it should have taken: the average keeps to the rate. */
-    return pause_for(repair, (int64_t)((double)bytes / (double)rate * 1e9)) ? FG_OK
-                                                                            : is_ending(err);
+    return pause_for(repair, (int64_t)((double)bytes / (double)rate * 1e9)) ? code : is_ending(err);
 }
 
 /* ---- calls ---- */
@@ -129,16 +140,19 @@ static enum fg_code unreadable(struct fg_err *err)
 static enum fg_code check_results(struct ing_repair *repair, const Fg__Inner__PushReply *reply,
                                   struct fg_err *err)
 {
+    enum fg_code code = FG_OK;
+
     for (size_t i = 0; i < reply->n_results; i++) {
         const Fg__Inner__PushResult *result = reply->results[i];
 
-        /* One failure ends the pass: what fails a push here (a full disk, an older ring) fails the
-         * next one as well. */
-        if (result->code != 0)
-            return fg_fail(err, fg_code_from_grpc(result->code), "%s", result->message);
-        fg_metric_add(repair->metrics, REPAIR_PROFILES, result->stored);
+        /* The first error is enough: one that fails every push (a full disk, an older ring) comes
+         * again with the next group. */
+        if (result->code == 0)
+            fg_metric_add(repair->metrics, REPAIR_PROFILES, result->stored);
+        else if (code == FG_OK)
+            code = fg_fail(err, fg_code_from_grpc(result->code), "%s", result->message);
     }
-    return FG_OK;
+    return code;
 }
 
 /* Pushes what was fetched, as a distributor would. */
@@ -245,7 +259,7 @@ static enum fg_code link_take(void *arg, const struct ing_repair_group *group, s
         code = take_answer(other, &call, ids, n, place, err);
     fetched = call.reply_payload.len;
     fg_call_done(other->peer, &call);
-    return code == FG_OK ? keep_rate(other->repair, fetched, err) : code;
+    return keep_rate(other->repair, fetched, code, err);
 }
 
 static enum fg_code link_ids(void *arg, const struct ing_repair_group *group,
@@ -262,7 +276,7 @@ static enum fg_code link_ids(void *arg, const struct ing_repair_group *group,
     for (size_t at = 0; code == FG_OK && at + FG_ID_BYTES <= ids.len; at += FG_ID_BYTES)
         ing_group_ids_add(out, fg_id_get(ids.ptr + at));
     fg_call_done(other->peer, &call);
-    return code == FG_OK ? keep_rate(other->repair, ids.len, err) : code;
+    return keep_rate(other->repair, ids.len, code, err);
 }
 
 /* ---- GROUPS ---- */
@@ -391,13 +405,36 @@ static enum fg_code link_own_ids(void *arg, const struct ing_repair_group *group
                : FG_OK;
 }
 
+/* ---- groups that fail ---- */
+
+static void link_group_failed(void *arg, const struct ing_repair_group *group,
+                              const struct fg_err *err)
+{
+    struct other *other = arg;
+    struct ing_repair *repair = other->repair;
+    int64_t now_ns = fg_mono_ns(fg_clock_real());
+
+    fg_metric_add(repair->metrics, REPAIR_GROUPS_FAILED, 1);
+    repair->n_failed++;
+    if (now_ns >= repair->quiet_until_mono_ns) {
+        repair->quiet_until_mono_ns = now_ns + LOG_EVERY_NS;
+        fg_log_warn("profiles of another owner cannot be fetched, will retry (logged at most every "
+                    "10 s)",
+                    fg_lb("tenant", group->tenant), fg_lb("member", other->member->name),
+                    fg_lu("shard", group->shard), fg_lu("groups", repair->n_failed),
+                    fg_ls("err", err->msg));
+        repair->n_failed = 0;
+    }
+    (void)pause_for(repair, FAILED_PAUSE_NS); /* at a stop the next call says so */
+}
+
 /* ---- one of the others ---- */
 
 static void repair_from(struct ing_repair *repair, const struct fg_ring_view *view,
                         const struct fg_ring_member *member)
 {
     struct fg_err err;
-    struct other other = {.repair = repair, .view = view};
+    struct other other = {.repair = repair, .view = view, .member = member};
     const struct ing_repair_links links = {
         .arg = &other,
         .groups = link_groups,
@@ -406,6 +443,7 @@ static void repair_from(struct ing_repair *repair, const struct fg_ring_view *vi
         .owns = link_owns,
         .own_sum = link_own_sum,
         .own_ids = link_own_ids,
+        .group_failed = link_group_failed,
     };
     enum fg_code code;
     char url[FG_RING_ADDRESS_MAX_BYTES + 1];

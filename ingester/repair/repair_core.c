@@ -1,9 +1,30 @@
-/* One pass over one other owner: its groups page by page; for each group that differs, the ids of
- * both sides; then the missing profiles. An error ends the pass, because the next pass finds what
- * is still missing. */
+/*
+ * One pass over one other owner: its groups page by page; for each group that differs, the ids of
+ * both sides; then the missing profiles. The next pass finds what is still missing.
+ *
+ * An error that belongs to one group must not end the pass, since the next pass meets it again at
+ * the same place: whatever is behind a damaged record there, or a tenant at its limit here, would
+ * never be repaired.
+ */
 #include "ingester/repair/repair_core.h"
 
 enum { PAGE_MAX_BYTES = 4 * 1024 * 1024 /* 4096 groups and the names of their tenants */ };
+
+/* Returns true if the groups behind would fail as well. */
+static bool ends_pass(enum fg_code code)
+{
+    switch (code) {
+    case FG_E_UNAVAILABLE:  /* one of the two takes no requests: it is down, or its disk is full */
+    case FG_E_DEADLINE:     /* each group would cost as much time */
+    case FG_E_CANCELED:     /* this ingester is stopping */
+    case FG_E_PRECONDITION: /* there is a newer ring, or another store */
+    case FG_E_ABORTED:      /* the ring of this pass is not loaded here yet */
+    case FG_E_NO_SPACE:
+        return true;
+    default:
+        return false;
+    }
+}
 
 /* Fetches the profiles with these ids. */
 static enum fg_code take_all(const struct ing_repair_links *links,
@@ -52,9 +73,11 @@ static enum fg_code repair_group(const struct ing_repair_links *links,
 }
 
 /* Gets the next page and repairs its groups. *after: the last group of the page before, whose arena
- * is still alive; set to the last of this page, or NULL at the end. */
+ * is still alive; set to the last of this page, or NULL at the end. *failed: the first error of a
+ * group that was left to the next pass. */
 static enum fg_code one_page(const struct ing_repair_links *links, struct fg_arena *arena,
-                             const struct ing_repair_group **after, struct fg_err *err)
+                             const struct ing_repair_group **after, struct fg_err *failed,
+                             struct fg_err *err)
 {
     struct ing_repair_page page;
 
@@ -70,8 +93,13 @@ static enum fg_code one_page(const struct ing_repair_links *links, struct fg_are
         /* Count and digest: equal counts are not enough (sums-of-ids). */
         if (own.count == group->sum.count && fg_id_eq(own.digest, group->sum.digest))
             continue;
-        if (repair_group(links, group, err) != FG_OK)
+        if (repair_group(links, group, err) == FG_OK)
+            continue;
+        if (ends_pass(err->code))
             return err->code;
+        links->group_failed(links->arg, group, err);
+        if (failed->code == FG_OK)
+            *failed = *err;
     }
     *after = page.more && page.n > 0 ? &page.groups[page.n - 1] : NULL;
     return FG_OK;
@@ -81,16 +109,20 @@ enum fg_code ing_repair_core_pass(const struct ing_repair_links *links, struct f
 {
     struct fg_arena *arena = NULL;
     const struct ing_repair_group *after = NULL;
+    struct fg_err failed = {.code = FG_OK};
     enum fg_code code;
 
     do {
         /* Two arenas in turn: `after` points into the page before. */
         struct fg_arena *next = fg_arena_create(PAGE_MAX_BYTES);
 
-        code = one_page(links, next, &after, err);
+        code = one_page(links, next, &after, &failed, err);
         fg_arena_destroy(arena);
         arena = next;
     } while (code == FG_OK && after != NULL);
     fg_arena_destroy(arena);
-    return code;
+    if (code != FG_OK || failed.code == FG_OK)
+        return code;
+    *err = failed;
+    return err->code;
 }

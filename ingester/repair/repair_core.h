@@ -39,7 +39,7 @@ struct ing_repair_place {
     size_t len; /* 0: the beginning */
 };
 
-/* The world as the core sees it. All functions may wait and fail, except owns() and own_sum(). */
+/* The world as the core sees it. All functions that return a code may wait and fail. */
 struct ing_repair_links {
     void *arg;
     /* Lists groups behind `after` (NULL: from the start). The page is in the arena. */
@@ -59,9 +59,16 @@ struct ing_repair_links {
     /* Adds all ids that this head has of the group. */
     enum fg_code (*own_ids)(void *arg, const struct ing_repair_group *group,
                             struct ing_group_ids *out, struct fg_err *err);
+    /* Takes note of a group that failed and is left to the next pass. May wait. */
+    void (*group_failed)(void *arg, const struct ing_repair_group *group, const struct fg_err *err);
 };
 
-/* Runs one pass over all groups of the other owner. Fails with the error of a link. */
+/*
+ * Runs one pass over all groups of the other owner. A group that fails is left to the next pass;
+ * the pass goes on with the group behind it, and at its end fails with the first of these errors.
+ * FG_E_UNAVAILABLE, FG_E_DEADLINE, FG_E_CANCELED, FG_E_PRECONDITION, FG_E_ABORTED, FG_E_NO_SPACE,
+ * and any error of groups(), end the pass at once.
+ */
 enum fg_code ing_repair_core_pass(const struct ing_repair_links *links,
                                   struct fg_err *err) fg_must_check;
 

@@ -57,6 +57,16 @@ void push_ring_answer(struct push_asked *asked, const struct push_answer *answer
                  FG_LIT(""));
 }
 
+/* Hands over the batches of a message that is stored. */
+static void store(const struct push_ring *ring, const Fg__Inner__PushHead *head,
+                  struct fg_slice batches)
+{
+    for (size_t i = 0; i < head->n_items; i++) {
+        ring->on_stored(ring->arg, fg_slice_sub(batches, 0, head->items[i]->bytes));
+        batches = fg_slice_sub(batches, head->items[i]->bytes, batches.len);
+    }
+}
+
 /* On a transport's thread: what is wrong here is found by asserts, not by cmocka. */
 static void handle(struct fg_rpc_request *req, void *arg)
 {
@@ -86,6 +96,8 @@ static void handle(struct fg_rpc_request *req, void *arg)
     asked->scripted = asked->taken = answer != NULL;
     (void)pthread_cond_broadcast(&ring->came);
     (void)pthread_mutex_unlock(&ring->lock);
+    if (ring->on_stored != NULL && answer != NULL && answer->code == FG_OK && !answer->lacks)
+        store(ring, head, fg_rpc_payload(req));
     fg__inner__push_head__free_unpacked(head, NULL);
     if (answer != NULL)
         push_ring_answer(asked, answer);

@@ -1,7 +1,8 @@
 /*
  * A ring of ingesters for tests of who pushes to them: the ring is a real one on a bucket in
  * memory, that is read only when somebody wants to; ingesters are servers of calls that store
- * nothing and answer what the test tells them, when it tells them.
+ * nothing and answer what the test tells them, when it tells them. A test can store what they
+ * should have: on_stored().
  */
 #ifndef FG_TESTS_LIB_PUSH_RING_H
 #define FG_TESTS_LIB_PUSH_RING_H
@@ -56,6 +57,9 @@ struct push_ring {
     pthread_mutex_t lock;
     pthread_cond_t came;
     struct push_ingester ingesters[PUSH_RING_MEMBERS];
+    /* Called with each batch that a script is about to answer with OK, on any thread. NULL: not. */
+    void (*on_stored)(void *arg, struct fg_slice batch);
+    void *arg;
 };
 
 /* Three members, ann, bob and cat, under revision 3, which the watch knows; those of the bits in

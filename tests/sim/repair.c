@@ -266,6 +266,16 @@ static enum fg_code link_own_ids(void *arg, const struct ing_repair_group *group
     return FG_OK;
 }
 
+/* All errors of this world end the pass. */
+static void link_group_failed(void *arg, const struct ing_repair_group *group,
+                              const struct fg_err *err)
+{
+    (void)arg;
+    (void)group;
+    (void)err;
+    fg_assert(false);
+}
+
 /* ---- passes ---- */
 
 static void pass(struct repairer *repairer)
@@ -278,6 +288,7 @@ static void pass(struct repairer *repairer)
         .owns = link_owns,
         .own_sum = link_own_sum,
         .own_ids = link_own_ids,
+        .group_failed = link_group_failed,
     };
     const struct fg_ring *ring = &repairer->view->ring;
 

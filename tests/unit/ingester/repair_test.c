@@ -208,6 +208,32 @@ static void large_profiles_are_fetched_in_several_answers(void **state)
     free(stacks);
 }
 
+/* A tenant that has as many series here as it may have: its profiles are refused in each pass. The
+ * other tenant's are behind them. */
+static void tenant_at_its_limit_does_not_keep_others_from_repair(void **state)
+{
+    const struct head_sample sample = {"a;b", {1, 1}, 0};
+    struct head_profile profile = {
+        .tenant = "tenant", .time_ns = start_ns, .samples = &sample, .n_samples = 1};
+    struct fixture *f = *state;
+    char service[16];
+
+    profile.service = service;
+    for (unsigned n = 0; n < HEAD_SERIES_MAX; n++) {
+        (void)snprintf(service, sizeof service, "service-%u", n);
+        assert_int_equal(head_push(&f->b, &profile, true).stored, 1);
+    }
+    head_close(&f->b);
+    (void)snprintf(service, sizeof service, "one more");
+    assert_int_equal(head_push(&f->a, &profile, true).stored, 1);
+    profile.tenant = "other";
+    assert_int_equal(head_push(&f->a, &profile, true).stored, 1);
+    reopen_b(f);
+    wait_for(&f->b, HEAD_SERIES_MAX + 1);
+    assert_int_equal(head_stats(&f->b, "other").profiles, 1);
+    assert_int_equal(head_stats(&f->b, "tenant").profiles, HEAD_SERIES_MAX);
+}
+
 static enum fg_code call(struct head *head, enum fg_rpc_method method,
                          const ProtobufCMessage *message, struct fg_call *ret_call)
 {
@@ -343,6 +369,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(member_fetches_what_it_missed_while_down),
         TEST(large_profiles_are_fetched_in_several_answers),
+        TEST(tenant_at_its_limit_does_not_keep_others_from_repair),
         TEST(groups_are_answered_to_owners_by_the_named_store_only),
         TEST(answers_continue_at_the_last_position),
     };

@@ -231,6 +231,110 @@ static void without_a_ring_an_ingester_that_was_overtaken_is_asked_again(void **
     expect(&core, DELIVERY_STORED, "");
 }
 
+/* Whoever counts growth must know it, although a refusal is a refusal for a client that sends the
+ * same profile again. */
+static void result_says_whether_an_owner_may_have_stored_the_batch(void **state)
+{
+    static const struct {
+        const char *name;
+        const struct dist_delivery_answer *answers[OWNERS];
+        enum dist_delivery_state want;
+        bool maybe_stored;
+    } cases[] = {
+        {"all stored", {&stored, &stored, &stored}, DELIVERY_STORED, true},
+        {"one stored, two refuse", {&stored, &full, &full}, DELIVERY_REFUSED, true},
+        {"one stores it last", {&full, &full, &stored}, DELIVERY_REFUSED, true},
+        {"one had it", {&full, &duplicate, &full}, DELIVERY_REFUSED, true},
+        {"one does not answer", {&full, &full, &dead}, DELIVERY_REFUSED, true},
+        {"one stored, two do not answer", {&stored, &dead, &dead}, DELIVERY_UNRESPONSIVE, true},
+        {"all refuse", {&full, &full, &full}, DELIVERY_REFUSED, false},
+        {"one lacks definitions", {&lacks, &full, &full}, DELIVERY_REFUSED, false},
+        {"one is behind", {&full, &full, &early}, DELIVERY_REFUSED, false},
+        {"two are behind, one refuses", {&early, &full, &early}, DELIVERY_EARLY, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct dist_delivery_core core = {0};
+        struct dist_delivery_result result;
+
+        print_message("  %s\n", cases[i].name);
+        begin(&core, REVISION, OWNERS, OWNERS);
+        for (unsigned j = 0; j < OWNERS; j++)
+            dist_delivery_core_answer(&core, core.replicas[j].send, cases[i].answers[j]);
+        assert_true(dist_delivery_core_end_round(&core));
+        dist_delivery_core_result(&core, &result);
+        assert_int_equal(result.state, cases[i].want);
+        assert_int_equal(result.maybe_stored, cases[i].maybe_stored);
+    }
+}
+
+/* An owner that is still asked when two have refused may store the batch after that. */
+static void refusal_with_an_answer_outstanding_is_maybe_stored(void **state)
+{
+    struct dist_delivery_core core = {0};
+    struct dist_delivery_result result;
+
+    (void)state;
+    begin(&core, REVISION, OWNERS, OWNERS);
+    dist_delivery_core_answer(&core, core.replicas[0].send, &full);
+    dist_delivery_core_answer(&core, core.replicas[1].send, &full);
+    assert_true(dist_delivery_core_end_round(&core));
+    dist_delivery_core_result(&core, &result);
+    assert_int_equal(result.state, DELIVERY_REFUSED);
+    assert_true(result.maybe_stored);
+}
+
+static void owner_without_a_peer_has_stored_nothing(void **state)
+{
+    struct dist_delivery_core core = {0};
+    struct dist_delivery_result result;
+
+    (void)state;
+    begin(&core, REVISION, 1, 1);
+    dist_delivery_core_answer(&core, core.replicas[0].send, &full);
+    assert_true(dist_delivery_core_end_round(&core));
+    dist_delivery_core_result(&core, &result);
+    assert_false(result.maybe_stored);
+}
+
+static void only_a_refusal_waits_for_all_answers(void **state)
+{
+    static const struct {
+        const char *name;
+        const struct dist_delivery_answer *answers[OWNERS];
+        unsigned n; /* answers that end the round */
+        bool maybe_stored;
+    } cases[] = {
+        {"two stored", {&stored, &stored}, 2, true},
+        {"two refuse, one stores", {&full, &full, &stored}, 3, true},
+        {"all refuse", {&full, &full, &full}, 3, false},
+        {"two are behind", {&early, &early}, 2, true},
+        {"two do not answer", {&dead, &dead}, 2, true},
+        {"one is ahead", {&stale}, 1, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct dist_delivery_owners owners = owners_of(REVISION, OWNERS);
+        unsigned replicas[FG_RING_REPLICAS_MAX];
+        struct dist_delivery_core core = {0};
+        struct dist_delivery_result result;
+
+        print_message("  %s\n", cases[i].name);
+        owners.awaits_all = true;
+        (void)dist_delivery_core_begin(&core, &owners);
+        assert_int_equal(dist_delivery_core_send(&core, replicas), OWNERS);
+        for (unsigned j = 0; j < cases[i].n; j++) {
+            assert_false(dist_delivery_core_end_round(&core));
+            dist_delivery_core_answer(&core, core.replicas[j].send, cases[i].answers[j]);
+        }
+        assert_true(dist_delivery_core_end_round(&core));
+        dist_delivery_core_result(&core, &result);
+        assert_int_equal(result.maybe_stored, cases[i].maybe_stored);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +345,10 @@ int main(void)
         cmocka_unit_test(an_owner_without_a_peer_counts_as_unresponsive),
         cmocka_unit_test(without_a_ring_the_answer_of_the_ingester_is_final),
         cmocka_unit_test(without_a_ring_an_ingester_that_was_overtaken_is_asked_again),
+        cmocka_unit_test(result_says_whether_an_owner_may_have_stored_the_batch),
+        cmocka_unit_test(refusal_with_an_answer_outstanding_is_maybe_stored),
+        cmocka_unit_test(owner_without_a_peer_has_stored_nothing),
+        cmocka_unit_test(only_a_refusal_waits_for_all_answers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -130,7 +130,7 @@ static int close_all(void **state)
 
 static struct dist_delivery *create(struct fixture *f, uint16_t shard)
 {
-    return dist_delivery_create(&f->deliveries, shard, 77, on_round, f);
+    return dist_delivery_create(&f->deliveries, shard, 77, false, on_round, f);
 }
 
 /* Begins another round of a batch that has come by a way; returns how many stacks it defines. */

@@ -230,7 +230,18 @@ static void load_settings(struct room *room, struct fg_conf_section sections[2])
     assert_int_equal(fg_conf_load(&conf, NULL, NULL, NULL, 0, &err), FG_OK);
 }
 
-static void create_distributor(struct room *room)
+static void on_stored(void *arg, struct fg_slice batch)
+{
+    struct room_ingester *ingester = &((struct room *)arg)->ingester;
+
+    (void)pthread_mutex_lock(&ingester->lock);
+    ingester->n_pushes++;
+    (void)read_batch(ingester, batch, true);
+    (void)pthread_mutex_unlock(&ingester->lock);
+}
+
+/* ring: NULL: one ingester. */
+static void create_distributor(struct room *room, struct push_ring *ring)
 {
     static const struct fg_peer_ops ops = {peer_send, peer_release, NULL};
     struct fg_conf_section sections[2];
@@ -244,9 +255,15 @@ static void create_distributor(struct room *room)
                                                                    .registry = room->registry},
                                        &room->tenants, &err),
                      FG_OK);
+    if (ring != NULL) {
+        ring->on_stored = on_stored;
+        ring->arg = room;
+    }
     room->distributor = dist_create(&(struct dist_config){
         .settings = &room->settings,
-        .ingester = &room->ingester.peer,
+        .ingester = ring == NULL ? &room->ingester.peer : NULL,
+        .watch = ring == NULL ? NULL : ring->watch,
+        .peers = ring == NULL ? NULL : ring->peers,
         .work = room->work,
         .tenants = room->tenants,
         .registry = room->registry,
@@ -256,7 +273,7 @@ static void create_distributor(struct room *room)
                                    .n_sections = 2}); /* for texts; neither section has any */
 }
 
-struct room *room_create(int64_t interval_ns, unsigned running_max)
+struct room *room_create_in_ring(int64_t interval_ns, unsigned running_max, struct push_ring *ring)
 {
     /* With one worker each message has one profile, because the ingester answers at once. */
     static const struct fg_lane_config lanes[FG_LANES] = {
@@ -270,13 +287,18 @@ struct room *room_create(int64_t interval_ns, unsigned running_max)
     fg_budget_init(&room->bodies, 8 << 20);
     assert_int_equal(fg_work_create("test", lanes, &room->work, &err), FG_OK);
     assert_int_equal(dist_profile_kinds_init(&room->kinds, FG_LIT(""), "kinds", &err), FG_OK);
-    create_distributor(room);
+    create_distributor(room, ring);
     room->loop = fg_loop_create("scrape");
     assert_int_equal(fg_loop_start(room->loop, &err), FG_OK);
     assert_int_equal(sem_init(&room->gone, 0, 0), 0);
     fill_context(room, running_max);
     fg_loop_call(room->loop, start_on_loop, &start);
     return room;
+}
+
+struct room *room_create(int64_t interval_ns, unsigned running_max)
+{
+    return room_create_in_ring(interval_ns, running_max, NULL);
 }
 
 static void end_on_loop(void *arg)

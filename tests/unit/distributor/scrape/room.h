@@ -4,6 +4,7 @@
 #define FG_TESTS_UNIT_DISTRIBUTOR_SCRAPE_ROOM_H
 
 #include "distributor/scrape/scrape_pool.h"
+#include "tests/lib/push_ring.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -48,6 +49,10 @@ struct room {
 
 /* interval_ns: between scrapes. running_max: slots. */
 struct room *room_create(int64_t interval_ns, unsigned running_max);
+
+/* Does the same with the ingesters of a ring, which is borrowed: room->ingester has what at least
+ * one of them has stored. */
+struct room *room_create_in_ring(int64_t interval_ns, unsigned running_max, struct push_ring *ring);
 
 /* Stops all scrapes and frees everything. */
 void room_destroy(struct room *room);

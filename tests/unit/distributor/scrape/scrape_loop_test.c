@@ -13,10 +13,12 @@
 
 #include <cmocka.h>
 
-enum { INTERVAL_MS = 20 };
+enum { INTERVAL_MS = 20, INTERVAL_IN_RING_MS = 100 /* the ring keeps all pushes */ };
+enum { OWNERS = 3, REFUSALS = 40 /* far more than the tries of a profile */ };
 
 struct fixture {
     struct room *room;
+    struct push_ring *ring; /* NULL: there is one ingester */
     struct fake_server *server;
     _Atomic int64_t value; /* allocated so far */
     _Atomic int64_t first; /* the value served first; -1 */
@@ -109,11 +111,33 @@ static int set_up_narrow(void **state)
     return set_up_with(state, 4);
 }
 
+/* Every profile has three owners, of which two must store it. */
+static int set_up_ring(void **state)
+{
+    static const struct push_answer well[] = {{.code = FG_OK}};
+    struct fixture *f = fg_new(struct fixture);
+
+    fg_ignore_sigpipe();
+    atomic_init(&f->first, -1);
+    atomic_init(&f->value, 100);
+    f->server = fake_server_start(NULL, false, handle, f);
+    f->ring = fg_new(struct push_ring);
+    push_ring_open(f->ring, 0);
+    for (unsigned i = 0; i < OWNERS; i++)
+        push_ring_script(f->ring, i, well, 1);
+    f->room = room_create_in_ring(INTERVAL_IN_RING_MS * FG_MS_NS, 16, f->ring);
+    *state = f;
+    return 0;
+}
+
 static int tear_down(void **state)
 {
     struct fixture *f = *state;
 
     room_destroy(f->room);
+    if (f->ring != NULL)
+        push_ring_close(f->ring);
+    free(f->ring);
     fake_server_stop(f->server);
     free(f);
     return 0;
@@ -263,6 +287,55 @@ static void growth_with_an_unknown_outcome_is_not_counted_twice(void **state)
     assert_growth_stored(f);
 }
 
+/* While bob and cat refuse everything and the target grows, ann gives these answers in turn. */
+static void assert_counted_once_if(struct fixture *f, const enum fg_code ann[], size_t n)
+{
+    static const struct push_answer well[] = {{.code = FG_OK}};
+    struct push_answer answers[REFUSALS], refusals[REFUSALS];
+
+    for (size_t i = 0; i < REFUSALS; i++) {
+        answers[i] = (struct push_answer){.code = ann[i % n]};
+        refusals[i] = (struct push_answer){.code = FG_E_LIMIT};
+    }
+    scrape(f, "a", "/heap");
+    wait_scrapes(f, 1);
+    for (unsigned i = 1; i < OWNERS; i++)
+        push_ring_script(f->ring, i, refusals, REFUSALS);
+    push_ring_script(f->ring, 0, answers, REFUSALS);
+    for (unsigned i = 0; i < 3; i++) {
+        (void)atomic_fetch_add(&f->value, 7);
+        /* The next one may have been fetched before. */
+        room_wait_metric(f->room, SCRAPE_NOT_STORED, 2 + i);
+    }
+    for (unsigned i = 0; i < OWNERS; i++)
+        push_ring_script(f->ring, i, well, 1);
+    assert_growth_stored(f);
+}
+
+/* A copy that is no quorum is a copy that queries find. */
+static void growth_that_one_of_three_owners_stored_is_not_counted_twice(void **state)
+{
+    static const enum fg_code ann[] = {FG_OK};
+
+    assert_counted_once_if(*state, ann, FG_COUNT(ann));
+}
+
+/* One of four answers is OK: one of the four tries of a profile, the last or another. */
+static void growth_that_one_owner_stored_at_any_try_is_not_counted_twice(void **state)
+{
+    static const enum fg_code ann[] = {FG_OK, FG_E_LIMIT, FG_E_LIMIT, FG_E_LIMIT};
+
+    assert_counted_once_if(*state, ann, FG_COUNT(ann));
+}
+
+/* Two refusals decide it; the third owner's answer says that nobody has the profile. */
+static void growth_that_all_owners_refused_is_in_the_next(void **state)
+{
+    static const enum fg_code ann[] = {FG_E_LIMIT};
+
+    assert_counted_once_if(*state, ann, FG_COUNT(ann));
+}
+
 static void a_restart_counts_from_zero(void **state)
 {
     struct fixture *f = *state;
@@ -400,7 +473,8 @@ static void the_offset_of_the_first_scrape_follows_from_the_hash(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name)    cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define IN_RING(name) cmocka_unit_test_setup_teardown(name, set_up_ring, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(profiles_are_stored_with_the_targets_labels),
         TEST(growth_is_stored_once),
@@ -409,6 +483,9 @@ int main(void)
         TEST(definitions_are_sent_again_with_the_same_growth),
         TEST(growth_of_a_refused_profile_is_in_the_next),
         TEST(growth_with_an_unknown_outcome_is_not_counted_twice),
+        IN_RING(growth_that_one_of_three_owners_stored_is_not_counted_twice),
+        IN_RING(growth_that_one_owner_stored_at_any_try_is_not_counted_twice),
+        IN_RING(growth_that_all_owners_refused_is_in_the_next),
         TEST(a_restart_counts_from_zero),
         TEST(an_update_keeps_running_scrape_loops),
         TEST(failures_are_counted_by_kind),
