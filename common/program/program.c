@@ -73,7 +73,7 @@ static const struct fg_conf_field program_fields[] = {
     {"log_level", FG_CONF_ENUM, CONF(log_level), .def = "info", .choices = "debug|info|warn|error",
      .doc = "Minimum level of log messages."},
     {"multitenancy_enabled", FG_CONF_BOOL, CONF(multitenancy_enabled), .def = "false",
-     .doc = "Takes the tenant of each request from the X-Scope-OrgID header, which is then mandatory. The header is not authenticated; put a gateway in front that does this. Without this setting, all data belongs to the tenant anonymous."},
+     .doc = "Keeps the data of several tenants apart. With `access.mode` token the token says which tenants a caller may use, and the header X-Scope-OrgID chooses one of several. With none and header that header is mandatory, and the server does not verify it; put a gateway in front that does. Without this setting, all data belongs to the tenant anonymous."},
     {"tenants_file", FG_CONF_STRING, CONF(tenants_file), .def = "", .max = "4096",
      .doc = "YAML file with limits per tenant: overrides: {tenant: {limit: value}}. A changed file is reloaded."},
     {"tenants_reload", FG_CONF_NS, CONF(tenants_reload_ns), .def = "10s", .min = "100ms", .max = "1h",

@@ -1341,9 +1341,11 @@ def case_the_example_of_tokens_works_as_it_is_copied(cli):
                                   capture_output=True, text=True, timeout=TIMEOUT_S)
         finally:
             code = place.terminate()
+            said = place.log()
     check(done.returncode == 0 and "flamegrid:" not in done.stderr, "%d %s%s", done.returncode, done.stdout, done.stderr)
     check(re.fullmatch(r"tenant shop is active\n-: ok 200, .*\nmain;work \d+\n", done.stdout), "%s", done.stdout)
     check(code == 0, "deploy/run ended with %d", code)
+    check("It asks for a token." in said and "Send it a profile" not in said, "the banner leads to a 401: %s", said)
 
 
 def main():

@@ -219,6 +219,17 @@ def case_own_profiles_go_to_distributors(chart):
     check("self_profiling" not in settings_of(chart.objects("single"), "single"), "a single server takes its own")
 
 
+def case_pods_start_without_the_token_of_a_later_step(chart):
+    """Of the tokens in pods only a running server makes the one for self-profiling: pods wait for all others."""
+    for part in ("ingester", "distributor", "querier", "compactor"):
+        work = next(work for work in rules.workloads(chart.objects("tokens")) if rules.component_of(work) == part)
+        access = next(volume for volume in rules.pod_of(work)["spec"]["volumes"] if volume["name"] == "access")
+        optional = {source["secret"]["items"][0]["path"]: source["secret"].get("optional", False) for source in access["projected"]["sources"]}
+        check(optional == {"bootstrapToken": False, "masterKey": False, "selfProfilingToken": True}, "%s: %s", part, optional)
+    canary = rules.containers_of(find(chart.objects("tokens"), "Deployment", "canary"))[0]["env"]
+    check("optional" not in canary[0]["valueFrom"]["secretKeyRef"], "a canary without its token would run until somebody restarts it: %s", canary)
+
+
 def case_operators_port_is_for_prometheus(chart):
     """Nobody else reaches the port that stops members."""
     monitoring = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]

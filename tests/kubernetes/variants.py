@@ -56,11 +56,13 @@ VARIANTS = {
     "without a shared cache": (cluster(querier={"share": False, "cache": {"type": "none"}}), 25),
     "cache on a claim": (cluster(querier={"cache": {"type": "ephemeral", "size": "100Gi", "storageClass": "fast"}}), 25),
     "disks": (cluster(ingester={"persistence": {"size": "100Gi", "storageClass": "fast", "whenScaled": "Delete"}}, compactor={"scratch": {"size": "9Gi"}}), 25),
-    "tenants": (cluster(settings={**BUCKET, "multitenancy_enabled": True}, tenants={"shop": {"ingestion_rate_mb": 8}}, canary={"tenant": "canary"}), 25),
+    "tenants": (cluster(settings={**BUCKET, "multitenancy_enabled": True}, tenants={"shop": {
+        "ingestion_rate_mb": 8, "retention_period": "14d", "ingestion_relabeling_rules": [{"source_labels": ["env"], "regex": "test", "action": "drop"}]}}, canary={"tenant": "canary"}), 25),
     "encryption": (cluster(settings={**BUCKET, "encryption": {"mode": "per_tenant"}}, encryption={"key": {"existingSecret": "master", "key": "k"}}), 25),
     "extras": (cluster(pod=EXTRAS, querier={"annotations": {"note": "2"}}, extraObjects=[
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine", "labels": {"app.kubernetes.io/" + label: "x" for label in (
             "name", "instance", "component", "part-of", "version", "managed-by")}}}]), 25),
+    "one replica of each profile": (cluster(settings={**BUCKET, "ring": {"replicas": 1}}, ingester={"replicas": 1}), 25),
     "scaled down by hand": (cluster(ingester={"scaleDown": False}), 25),
     "no account of its own": (cluster(serviceAccount={"create": False}), 25),
     "settings of parts": (cluster(settings={**BUCKET, "log_level": "warn", "limits": {"max_query_length": "31d"}},
@@ -87,6 +89,12 @@ REFUSED = {
     "tokens without one for the canary": (cluster(access={**TOKENS, "canaryToken": {"existingSecret": ""}}), "the canary needs access.canaryToken.existingSecret"),
     "tokens without one for Prometheus": (cluster(access={**TOKENS, "metricsToken": {"existingSecret": ""}}, monitoring=MONITORS),
                                           "Prometheus needs access.metricsToken.existingSecret"),
+    "an unknown limit of a tenant": (cluster(tenants={"shop": {"ingestion_rte_mb": 4}}), "additional properties 'ingestion_rte_mb' not allowed"),
+    "a limit of a tenant out of range": (cluster(tenants={"shop": {"shard_factor": 13}}), "maximum: got 13, want 12"),
+    "a size of a tenant out of range": (cluster(tenants={"shop": {"max_profile_size_bytes": "2GiB"}}), "limits.max_profile_size_bytes: 2GiB is more than 1GiB"),
+    "a tenant without limits": (cluster(tenants={"shop": 8}), "/tenants/shop"),
+    "fewer ingesters than replicas": (cluster(ingester={"replicas": 2}), "ingester.replicas: 2 ingesters cannot keep 3 replicas"),
+    "fewer ingesters than their own setting": (cluster(ingester={"replicas": 1, "settings": {"ring": {"replicas": 2}}}), "1 ingesters cannot keep 2 replicas"),
     "pod certificates before 1.37": (cluster(rpc={"tls": "podCertificate", "podCertificate": {"signerName": "example.com/x"}}), "needs Kubernetes 1.37"),
     "a certificate that is missing": (cluster(rpc={"tls": "certificates", "certificates": {"ingester": "i"}}), "rpc.certificates.distributor names a Secret"),
     "no secret for calls": (cluster(rpc={"secret": {"existingSecret": ""}}), "rpc.secret.existingSecret names the Secret"),

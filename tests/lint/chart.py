@@ -176,6 +176,7 @@ VALUES = {
     "canary.reads": RATE,
     "canary.window": {"type": "string", "pattern": "^([0-9]+[dhms])+$"},
     "sizes": {"type": "object", "additionalProperties": {"$ref": "#/definitions/size"}},
+    "tenants": {"type": "object", "additionalProperties": {"$ref": "#/definitions/settings/properties/limits"}},
     "dashboards.labels": {"type": "object", "additionalProperties": {"type": "string"}},
     "agentsFrom": {"type": "array"}, "readersFrom": {"type": "array"}, "monitoringFrom": {"type": "array"}, "targetsTo": {"type": "array"},
     "extraObjects": {"type": "array", "items": {"type": ["object", "string"]}},

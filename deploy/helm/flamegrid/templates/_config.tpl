@@ -178,7 +178,15 @@
 {{- range list "ingester" "distributor" "querier" "compactor" "scraper" "single" -}}
 {{- include "flamegrid.checkBounds" (dict "settings" (index $.Values .).settings "path" "" "bounds" $bounds) -}}
 {{- end -}}
+{{- range .Values.tenants -}}
+{{- include "flamegrid.checkBounds" (dict "settings" . "path" "limits" "bounds" $bounds) -}}
+{{- end -}}
 {{- if eq .Values.mode "cluster" -}}
+{{- $ingesters := mul .Values.ingester.replicas (max 1 (len .Values.zones)) | int -}}
+{{- $copies := dig "ring" "replicas" (dig "ring" "replicas" 3 .Values.settings) .Values.ingester.settings | int -}}
+{{- if lt $ingesters $copies -}}
+{{- fail (printf "ingester.replicas: %d ingesters cannot keep %d replicas of each profile (settings.ring.replicas)" $ingesters $copies) -}}
+{{- end -}}
 {{- if or (ne (dig "bucket" "type" "" .Values.settings) "s3") (eq (dig "bucket" "s3" "bucket" "" .Values.settings) "") -}}
 {{- fail "a cluster needs an object store: set settings.bucket.type to s3 and settings.bucket.s3.bucket to its bucket" -}}
 {{- end -}}

@@ -38,7 +38,10 @@
 {{- range list "bootstrapToken" "masterKey" "clientSecret" "selfProfilingToken" -}}
 {{- $secret := index $values.access . -}}
 {{- if $secret.existingSecret -}}
-{{- $access = append $access (dict "secret" (dict "name" $secret.existingSecret "items" (list (dict "key" $secret.key "path" .)))) -}}
+{{- $source := dict "name" $secret.existingSecret "items" (list (dict "key" $secret.key "path" .)) -}}
+{{- /* A running server makes this token, so pods start without it. They read the file for each push. */ -}}
+{{- if eq . "selfProfilingToken" }}{{ $_ := set $source "optional" true }}{{ end -}}
+{{- $access = append $access (dict "secret" $source) -}}
 {{- end -}}
 {{- end -}}
 {{- with $access }}
