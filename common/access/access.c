@@ -422,6 +422,7 @@ struct attached {
     int64_t known_mono_ns;               /* the bucket had this registry then, or later */
     struct fg_person person;             /* zeroed: a token of ours, or nobody */
     struct fg_access *access;
+    const struct fg_http_request *req;
 };
 
 /* Refusals may come as fast as requests, so equal ones are summed up. The route stands for the
@@ -476,14 +477,15 @@ static bool is_too_old(const struct fg_access *access, unsigned scopes)
 }
 
 /*
- * Returns since when these credentials have been used without success, or INT64_MIN: for too long
- * to be new. A fixed number of them is remembered, and the first use of each is an attempt of its
- * address: whoever thinks of ever new ones is refused like anybody with wrong ones.
+ * Returns since when these credentials, or the name of this tenant, have been used without success,
+ * or INT64_MIN: for too long to be new. A fixed number of them is remembered, and the first use of
+ * each is an attempt of its address: whoever thinks of ever new ones is refused like anybody with
+ * wrong ones.
  */
 static int64_t stranger_since(struct fg_access *access, const struct fg_http_request *req,
-                              int64_t now_ns)
+                              struct fg_slice text, int64_t now_ns)
 {
-    uint64_t key = fg_mix64(fg_hash64(fg_http_header(req, "Authorization")) ^ access->seed);
+    uint64_t key = fg_mix64(fg_hash64(text) ^ access->seed);
     struct stranger *stranger = &access->strangers[key % STRANGERS];
     int64_t since_ns = INT64_MIN;
 
@@ -494,6 +496,17 @@ static int64_t stranger_since(struct fg_access *access, const struct fg_http_req
         since_ns = stranger->since_mono_ns;
     (void)pthread_mutex_unlock(&access->lock);
     return since_ns;
+}
+
+/* Has the registry read again, once a second at most, also while the bucket does not answer. */
+static void read_again(struct fg_access *access)
+{
+    int64_t since_ns = fg_mono_ns(access->config.clock) -
+                       atomic_load_explicit(&access->looked_mono_ns, memory_order_relaxed);
+
+    if (since_ns > READ_AGAIN_NS)
+        fg_access_wake(access);
+    fg_metric_add(access->metrics, ACCESS_NOT_LOADED, 1);
 }
 
 /*
@@ -511,7 +524,23 @@ static bool may_be_new(struct fg_access *access, const struct fg_http_request *r
 
     if (id[0] == '\0' || (token != NULL && fg_access_token_has_ended(token, now_ms(access))))
         return false;
-    return attached->known_mono_ns < stranger_since(access, req, fg_mono_ns(access->config.clock));
+    return attached->known_mono_ns < stranger_since(access, req,
+                                                    fg_http_header(req, "Authorization"),
+                                                    fg_mono_ns(access->config.clock));
+}
+
+/* The same of a tenant: what agents of a new one push before each process has read of it must not
+ * get a 403, which they drop. Of struct fg_grant. */
+static bool tenant_may_be_new(void *arg, struct fg_slice tenant)
+{
+    const struct attached *attached = arg;
+    struct fg_access *access = attached->access;
+
+    if (attached->known_mono_ns >=
+        stranger_since(access, attached->req, tenant, fg_mono_ns(access->config.clock)))
+        return false;
+    read_again(access);
+    return true;
 }
 
 /* Finds out whether an issuer or a session vouches for the caller. false: what the request has is
@@ -569,17 +598,12 @@ static bool decide(struct fg_access *access, struct fg_http_request *req, bool o
         return false;
     if (fg_access_decide(&facts, attached->registry, &attached->grant, id, err) == FG_OK) {
         fg_token_use_note(attached->grant.use, facts.now_ms);
+        attached->grant.may_be_new = tenant_may_be_new;
+        attached->grant.arg = attached;
         return true;
     }
     if (err->code == FG_E_NO_TENANT && may_be_new(access, req, attached, id)) {
-        /* Has the registry read again, once a second at most, also while the bucket does not
-         * answer. */
-        int64_t since_ns = fg_mono_ns(access->config.clock) -
-                           atomic_load_explicit(&access->looked_mono_ns, memory_order_relaxed);
-
-        if (since_ns > READ_AGAIN_NS)
-            fg_access_wake(access);
-        fg_metric_add(access->metrics, ACCESS_NOT_LOADED, 1);
+        read_again(access);
         (void)fg_fail(err, FG_E_UNAVAILABLE,
                       "the token may be new: the registry is read again, try again");
         return false;
@@ -598,6 +622,7 @@ static bool admit(struct fg_access *access, struct fg_http_request *req, bool op
         return false;
     }
     attached->access = access;
+    attached->req = req;
     /* Before the registry, which is of that time or later: a new one that comes in between must not
      * make this one look as new. */
     attached->known_mono_ns = atomic_load_explicit(&access->known_mono_ns, memory_order_acquire);

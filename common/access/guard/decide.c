@@ -273,8 +273,13 @@ static enum fg_code check_state(const struct fg_grant *grant, bool several, stru
 
     /* After check_scopes(): a caller without access does not learn whether the tenant exists. In
      * the modes none and header tenants need no entry. */
-    if (tenant == NULL && grant->kind != FG_GRANT_ANYONE && several)
+    if (tenant == NULL && grant->kind != FG_GRANT_ANYONE && several) {
+        if (grant->may_be_new != NULL && grant->may_be_new(grant->arg, id))
+            return fg_fail(err, FG_E_UNAVAILABLE,
+                           "tenant \"%.*s\" may be new: the registry is read again, try again",
+                           FG_S(id));
         return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" does not exist", FG_S(id));
+    }
     if (tenant != NULL && tenant->state != ACCESS__TENANT__STATE__ACTIVE)
         return fg_fail(err, FG_E_DENIED, "tenant \"%.*s\" %s", FG_S(id),
                        tenant->state == ACCESS__TENANT__STATE__SUSPENDED  ? "is suspended"

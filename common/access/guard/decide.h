@@ -62,6 +62,10 @@ struct fg_grant {
     struct fg_token_use *use;            /* of the token; NULL: uses are not recorded */
     struct fg_access_identity identity;  /* IDENTITY */
     char user[FG_TENANT_MAX_BYTES + 1];  /* that Basic named; "": none */
+    /* Returns whether a tenant that the registry lacks may have been made since it was read. NULL:
+     * it has not. */
+    bool (*may_be_new)(void *arg, struct fg_slice tenant);
+    void *arg;
 };
 
 /*
@@ -101,8 +105,9 @@ struct fg_tenant_names {
  *
  * several: tenancy is enabled; false: the only tenant is FG_TENANT_ONLY. FG_E_NO_TENANT,
  * FG_E_INVALID: as of fg_tenant_ids_parse(). FG_E_DENIED names the tenant and why: the caller has
- * no access to it, it is suspended, it does not exist, or the parameter names another. Pushes whose
- * labels say the tenant may name one that is suspended: fg_grant_tenant_of() decides.
+ * no access to it, it is suspended, it does not exist, or the parameter names another.
+ * FG_E_UNAVAILABLE: it may have been made just now. Pushes whose labels say the tenant may name one
+ * that is suspended: fg_grant_tenant_of() decides.
  */
 enum fg_code fg_grant_tenants(const struct fg_grant *grant, bool several,
                               struct fg_tenant_names names, struct fg_tenant_ids *ret_ids,

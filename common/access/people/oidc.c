@@ -22,7 +22,9 @@ enum {
     FORM_MAX_BYTES = 4096, /* of a log-out */
     CODE_MAX_BYTES = 4096, /* of the provider; the known ones are below 2 KiB */
     EXCHANGE_ARENA_BYTES = 1024 * 1024,
-    EXCHANGES_MAX = 256, /* at a time */
+    /* At a time: fewer than the client runs (issuer.c), so that log-ins with a slow provider do not
+     * hold up the keys by which tokens are checked. */
+    EXCHANGES_MAX = 24,
 };
 
 static const int64_t CONNECT_TIMEOUT_NS = 5 * FG_SECOND_NS;

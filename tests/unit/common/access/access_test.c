@@ -548,6 +548,48 @@ static void an_unknown_token_is_asked_to_come_again_once(void **state)
     assert_int_equal(fg_bucket_faulty_count(f->faulty), looks);
 }
 
+/* Its token lists a tenant that is made only then. */
+static void a_new_tenant_is_asked_to_come_again_once(void **state)
+{
+    struct fixture *f = *state;
+    char early[FG_TOKEN_CHARS + 1];
+
+    access_make_token(&f->make,
+                      &(struct access_token){.tenants = "soon", .scopes = FG_SCOPE_PUSH, .seed = 5},
+                      early);
+    put(f);
+    start(f);
+    fg_clock_manual_advance(&f->clock, 2 * FG_SECOND_NS);
+    access_make_tenant(&f->make, "soon", ACCESS__TENANT__STATE__ACTIVE);
+    put(f);
+    assert_int_equal(ask(f, "/push", early), 503);
+    while (ask(f, "/push", early) == 503)
+        (void)usleep(1000);
+    assert_int_equal(ask(f, "/push", early), 200);
+}
+
+static void a_tenant_that_does_not_exist_is_refused_after_a_read(void **state)
+{
+    struct fixture *f = *state;
+    char never[FG_TOKEN_CHARS + 1];
+    uint64_t looks;
+
+    access_make_token(
+        &f->make, &(struct access_token){.tenants = "never", .scopes = FG_SCOPE_PUSH, .seed = 5},
+        never);
+    put(f);
+    start(f);
+    fg_clock_manual_advance(&f->clock, 2 * FG_SECOND_NS);
+    assert_int_equal(ask(f, "/push", never), 503);
+    while (ask(f, "/push", never) == 503)
+        (void)usleep(1000);
+    assert_int_equal(ask(f, "/push", never), 403);
+    looks = fg_bucket_faulty_count(f->faulty);
+    fg_clock_manual_advance(&f->clock, FG_HOUR_NS);
+    assert_int_equal(ask(f, "/push", never), 403);
+    assert_int_equal(fg_bucket_faulty_count(f->faulty), looks);
+}
+
 /* Asks until the registry has been read, which happens at the same time. */
 static unsigned ask_when_read(struct fixture *f, const char *token)
 {
@@ -906,6 +948,8 @@ int main(void)
         TEST(a_restart_without_the_bucket_uses_the_copy),
         TEST(a_token_in_a_file_is_the_admin_until_there_is_one),
         TEST(an_unknown_token_is_asked_to_come_again_once),
+        TEST(a_new_tenant_is_asked_to_come_again_once),
+        TEST(a_tenant_that_does_not_exist_is_refused_after_a_read),
         TEST(a_new_token_and_a_new_secret_work_as_soon_as_they_are_used),
         TEST(a_revoked_token_is_refused_at_once),
         TEST(strangers_make_it_look_once_a_second_at_most),
