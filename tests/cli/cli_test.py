@@ -251,6 +251,12 @@ def case_slips_of_the_fingers(cli):
         cli.bad(2, want, *words)
 
 
+def case_a_token_says_which_options_it_lacks(cli):
+    for words, want in (("--name a --scopes push", "--tenants is missing"), ("--scopes push", "--name and --tenants are missing"),
+                        ("", "--name, --tenants and --scopes are missing")):
+        cli.bad(1, "flamegrid token: %s$" % want, "token", "create", *words.split())
+
+
 def case_partial_answers_say_what_they_lack(cli):
     with flamegrid.Server() as server:
         server.start().wait_ready()
