@@ -67,11 +67,11 @@ static enum fg_code choose_some_type(struct fg_slice wanted, const struct cli_as
                                      struct fg_slice *ret_type, struct fg_err *err)
 {
     enum fg_code code =
-        cli_selection_choose_type(wanted, types->items, types->count, ret_type, err);
+        cli_selection_choose_type(wanted, types->items, types->count, "", ret_type, err);
 
     /* A single type is never ambiguous. */
     for (size_t i = 0; code == FG_E_INVALID && i < types->count; i++)
-        if (cli_selection_choose_type(wanted, &types->items[i], 1, ret_type, err) == FG_OK)
+        if (cli_selection_choose_type(wanted, &types->items[i], 1, "", ret_type, err) == FG_OK)
             code = FG_OK;
     return code;
 }
@@ -476,6 +476,7 @@ static enum fg_code check(struct cli_query *query, int words, size_t *ret_output
 static enum fg_code resolve_type(struct cli_query *query, struct fg_err *err)
 {
     struct cli_ask_list types = {0};
+    const char *of;
 
     /* A full id needs no request: the query itself shows whether there are such profiles. */
     query->type_id = query->selection.type;
@@ -486,8 +487,10 @@ static enum fg_code resolve_type(struct cli_query *query, struct fg_err *err)
         return err->code;
     if (types.count == 0)
         return cli_query_fail_empty(query, err);
+    of = fg_arena_printf(query->arena, " of %.*s from %s until %s", FG_S(query->selection.labels),
+                         query->from, query->until);
     return cli_selection_choose_type(query->selection.type, types.items, types.count,
-                                     &query->type_id, err);
+                                     of == NULL ? "" : of, &query->type_id, err);
 }
 
 int cli_query(int argc, char **argv)

@@ -94,6 +94,7 @@ def push_all(cli):
 def case_version_and_help(cli):
     check(re.fullmatch(r"flamegrid \d+\.\d+\.\d+( \([0-9a-f]{7,}\))?\n", cli.good("version").decode()), "version")
     overview = cli.good("--help").decode()
+    check(cli.good("-h").decode() == cli.good("help").decode() == overview, "-h")
     for command in ("push", "query", "compare", "labels"):
         check(command in overview, "--help lacks %s", command)
         text = cli.good(command, "--help").decode()
@@ -533,7 +534,8 @@ def case_push_failures(cli):
     cli.file("empty", b"")
     cli.bad(1, r"missing\.folded: failed, .*No such file", "push", "missing.folded", "--name", "a")
     cli.bad(1, r"empty: failed, .*empty", "push", "empty", "--name", "a")
-    cli.bad(1, r"ends in its type, as shop\.cpu does.*unknown profile type: app", "push", "a.folded", "--name", "my.app")
+    cli.bad(1, r"a name with a dot needs a type at its end if the file is folded, such as my\.app\.cpu{env=dev}: .*unknown profile type: app",
+            "push", "a.folded", "--name", "my.app{env=dev}")
     cli.bad(1, r"the server says 400: ", "push", "a.folded", "--name", "no blanks")
     cli.bad(2, r"--name is needed", "push", "a.folded")
     cli.bad(2, r"--resume and --connections need --dir", "push", "a.folded", "--name", "a", "--connections", "2")
@@ -789,7 +791,8 @@ def case_query_failures(cli):
     cli.bad(1, "no profiles of .*shop.* until now-1d", "query", "shop", "--from", "now-2d", "--until", "now-1d")
     for output in ("table", "folded", "pprof", "goPgo"):
         cli.bad(1, "no profiles of", "query", CPU + '{service_name="nobody"}', "--output", output)
-    cli.bad(1, "no such type, only: .*" + CPU, "query", "shop", "--type", "goroutine")
+    cli.bad(1, "no profiles of the type goroutine of {service_name=\"shop\"} from now-1h until now; there are: .*" + CPU, "query", "shop", "--type", "goroutine")
+    cli.bad(2, r'the regular expression "\(" of env: missing \); see', "query", 'shop{env=~"("}')
     cli.bad(1, "the server says 400: profile-type", "query", "shop", "--type", CPU + ":a:b", "--output", "folded")
     cli.bad(2, "parse error", "query", "shop{env=prod}")
     cli.bad(1, "no server at 127.0.0.1:1: ", "query", "shop", "--url", "127.0.0.1:1")
