@@ -210,6 +210,14 @@ def case_push_of_what_is_no_profile(cli):
     cli.bad(1, "is no Java recording", "push", "a.folded", "--format", "jfr", "--name", "a")
 
 
+def case_an_address_to_listen_on_is_checked_before_who_may_call(cli):
+    for words, want in ((("--listen", "14999"), "listen is 14999: it has to be HOST:PORT, such as 127.0.0.1:14999"),
+                        (("--listen", "localhost"), "listen is localhost: it has to be HOST:PORT, such as 127.0.0.1:4040"),
+                        (("--listen", "nowhere.invalid:4040"), "listen is nowhere.invalid:4040: the host nowhere.invalid has no address: "),
+                        (("--listen", "127.0.0.1:0", "--admin_listen", "5040"), "admin_listen is 5040: it has to be HOST:PORT")):
+        cli.bad(1, re.escape(want), "server", "--data", "unused", *words)
+
+
 def case_slips_of_the_fingers(cli):
     for words, want in ((("qury",), r'unknown command "qury"; did you mean "query"\?'),
                         (("pussh", "x"), r'did you mean "push"\?'),
