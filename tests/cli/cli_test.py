@@ -655,6 +655,14 @@ def case_query_parts(cli):
     cli.bad(2, "needs --output folded", "query", "shop", "--call-site", "main", "--output", "table")
     data = gzip.decompress(cli.good("query", "shop", "--call-site", "main;work;sort", "--output", "pprof"))
     check(pprof.folded(data) == {("main", "work", "sort"): 100000000}, "%s", pprof.folded(data))
+    for output in ("folded", "json", "dot", "speedscope", "firefox", "svg"):
+        for option, want in (("--function", "has the function nope"), ("--regex", "has a function that matches nope"),
+                             ("--call-site", "begins with nope")):
+            cli.bad(1, 'no stack of {service_name="shop"} %s from now-1h until now$' % want, "query", "shop", option, "nope", "--output", output)
+    cli.bad(1, "no stack of .* that begins with main has the function nope from", "query", "shop", "--call-site", "main", "--function", "nope")
+    for output in ("pprof", "goPgo"):
+        cli.bad(1, "no stack of .* begins with nope from", "query", "shop", "--call-site", "nope", "--output", output)
+    cli.bad(1, "no profiles of .*nobody", "query", CPU + '{service_name="nobody"}', "--function", "nope")
     cli.bad(1, "one of function and regex", "query", "shop", "--function", "work", "--regex", "w.*")
     cli.bad(1, "regex", "query", "shop", "--regex", "(")
 
@@ -859,7 +867,9 @@ def case_query_on_a_terminal(cli):
 
 def case_labels_as_json(cli):
     check(json.loads(cli.good("labels", "env", "--match", "shop", "--json")) == ["prod"], "env")
-    check(json.loads(cli.good("labels", "nothing", "--json")) == [], "nothing")
+    for more in ((), ("--cardinality",)):
+        code, out, err = cli.run("labels", "nothing", "--json", *more)
+        check(code == 1 and json.loads(out) == [] and "no label nothing from now-1h until now" in err, "%d %s %s", code, out, err)
 
 
 def case_labels(cli):
@@ -868,8 +878,12 @@ def case_labels(cli):
     check({"my.api", "shop"} <= set(cli.lines("labels", "service_name")), "services")
     check(cli.lines("labels", "env", "--match", "shop.cpu") == ["prod"], "--match")
     check(cli.lines("labels", "env", "--match", '{env!="prod"}') == ["test"], "--match labels")
-    check(cli.lines("labels", "nothing") == [], "unknown label")
-    check(cli.lines("labels", "env", "--until", "now-1d", "--from", "now-2d") == [], "range")
+    cli.bad(1, r"no label nothing from now-1h until now; flamegrid labels lists the names$", "labels", "nothing")
+    cli.bad(1, r'no label env of {service_name="lines"} from now-1h until now; flamegrid labels lists', "labels", "env", "--match", "lines")
+    cli.bad(1, r"no label env from now-2d until now-1d; ", "labels", "env", "--until", "now-1d", "--from", "now-2d")
+    cli.bad(1, r'no profiles of {service_name="nobody"} from .*; flamegrid labels service_name lists', "labels", "--types", "--match", "nobody")
+    cli.bad(1, r"no value of env that begins with --prefix from", "labels", "env", "--prefix", "zz")
+    cli.bad(1, r"no label that matches --regex from", "labels", "--regex", "zz")
     check(cli.lines("labels", "--types", "--match", "shop") == [SPACE, CPU], "--types --match")
     check({SPACE, CPU, SAMPLES} <= set(cli.lines("labels", "--types")), "--types")
 
@@ -901,7 +915,7 @@ def case_labels_with_numbers(cli):
     check(lines[0].split() == ["SERIES", "BEFORE", "NEW", "VALUE"] and lines[1].split() == ["1", "0", "1", "prod"], "%s", lines)
     lines = cli.lines("labels", "env", "--cardinality", "--match", CPU + '{service_name="shop"}')
     check(lines[0].split() == ["SERIES", "TOTAL", "VALUE"] and lines[1].split()[2:] == ["100.00%", "prod"], "%s", lines)
-    check(cli.lines("labels", "nothing", "--cardinality") == [], "no such label")
+    cli.bad(1, "no label nothing from", "labels", "nothing", "--cardinality")
     cli.bad(1, "sort: .*nothing", "labels", "--sort", "nothing")
     cli.bad(1, "profile type", "labels", "env", "--sort", "value")
     cli.bad(1, "regex", "labels", "env", "--regex", "(")
