@@ -1327,6 +1327,53 @@ def case_canary_through_one_and_ask_another(cli):
     check("--through" in words and "--ask" in words and "--url" not in words, "%s", words)
 
 
+class Denying(http.server.BaseHTTPRequestHandler):
+    """A server that knows the caller, whose token does not do for what the paths of `denied` want."""
+
+    denied = ("/ingest", "/push.v1.PusherService/Push")
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = b'{"code":"permission_denied","message":"token abc (t) needs the scope push"}'
+        if not self.path.startswith(self.denied):
+            body = b"{}"
+        self.send_response(403 if body != b"{}" else 200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def case_canary_that_is_not_let_in(cli):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Denying) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever).start()
+        url = "http://127.0.0.1:%d" % server.server_address[1]
+        want = r"the server says 403: token abc \(t\) needs the scope push: the canary needs a token with the scopes push and read"
+        try:
+            begun = time.monotonic()
+            cli.bad(1, want + "$", "canary", "--for", "20s", "--through", url)
+            check(time.monotonic() - begun < 10, "it ran on")
+            with canary.Canary(url) as bird:  # it may be let in later
+                time.sleep(3)
+                check(bird.process.poll() is None, "it ended: %s", bird.log())
+                said = [line for line in bird.log().splitlines() if "403" in line]
+                check(len(said) == 1 and re.search(want, said[0]), "%s", said)
+        finally:
+            server.shutdown()
+
+
+def case_canary_without_a_server_ends_soon(cli):
+    begun = time.monotonic()
+    code, _, err = cli.run("canary", "--for", "1s", "--through", "http://127.0.0.1:1")
+    check(code == 1 and time.monotonic() - begun < 15, "%d after %s s: %s", code, time.monotonic() - begun, err)
+    check("no server has answered, so it does not wait for acknowledgements (--settle)" in err and "no server at http://127.0.0.1:1" in err, "%s", err)
+    check("the scopes push and read" in cli.good("canary", "--help").decode(), "--help")
+
+
 def case_canary_failures(cli):
     cli.bad(2, "--rate 0", "canary", "--rate", "0")
     cli.bad(2, "--rate 5/h", "canary", "--rate", "5/h")
