@@ -182,6 +182,11 @@ void fg_http_server_route(struct fg_http_server *server, const struct fg_http_ro
 const struct fg_http_route *fg_http_server_routes(const struct fg_http_server *server,
                                                   size_t *ret_n);
 
+/* Checks that an address to listen on is HOST:PORT and that the host has an address, which may take
+ * a request to a name server. The message names the setting. Fails with FG_E_INVALID. */
+enum fg_code fg_http_check_listen(const char *setting, const char *listen,
+                                  struct fg_err *err) fg_must_check;
+
 /*
  * Starts to listen on "HOST:PORT" ("[::1]:4040", ":4040" for all addresses, port 0 for any) with
  * one socket per loop; the loops have been started. FG_E_UNAVAILABLE: the address is in use;

@@ -411,6 +411,15 @@ static void notify_service_manager(struct fg_program *program, const char *lines
                     fg_ls("err", err.msg));
 }
 
+static enum fg_code check_addresses(const struct fg_program_settings *settings, struct fg_err *err)
+{
+    if (fg_http_check_listen("listen", settings->listen, err) != FG_OK)
+        return err->code;
+    return settings->admin_listen[0] == '\0'
+               ? FG_OK
+               : fg_http_check_listen("admin_listen", settings->admin_listen, err);
+}
+
 static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
 {
     const struct fg_program_settings *settings = &program->settings;
@@ -464,6 +473,9 @@ static enum fg_code start_base(struct fg_program *program, struct fg_err *err)
                                                                .clock = program->clock,
                                                                .registry = program->registry,
                                                                .conditions = program->conditions});
+    /* Before the mode of access is chosen, which depends on who reaches the address. */
+    if (check_addresses(settings, err) != FG_OK)
+        return err->code;
     if (fg_access_create(&(struct fg_access_config){.settings = &program->access_settings,
                                                     .login = &program->login_settings,
                                                     .listen = settings->listen,

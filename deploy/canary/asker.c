@@ -275,7 +275,8 @@ static enum fg_code ask_expected(struct canary_asked *asked, bool timeline, stru
         conclude(asked, &verdict, timeline);
     } else {
         fg_metric_add(canary->metrics, CANARY_UNAVAILABLE, 1);
-        if (canary_may_complain(&canary->no_answer, &left_out))
+        canary_explain_denied(err);
+        if (canary_may_complain(&canary->no_answer, err->code, &left_out))
             fg_log_warn("query failed", fg_ls("selector", asked->selector),
                         fg_lu("left_out", left_out), fg_ls("err", err->msg));
     }

@@ -66,6 +66,47 @@ static enum fg_code check_server(const struct cli_client_config *config, struct 
     return FG_OK;
 }
 
+/* A caller without a tenant is told by the server what to do. */
+void canary_explain_denied(struct fg_err *err)
+{
+    size_t len = strlen(err->msg);
+
+    if (err->code == FG_E_DENIED && strstr(err->msg, "no org id") == NULL)
+        (void)snprintf(err->msg + len, sizeof err->msg - len,
+                       ": the canary needs a token with the scopes push and read");
+}
+
+/* Sends a call of a method, with an empty message. FG_E_DENIED: the server does not let it in. All
+ * other failures may pass. */
+static enum fg_code ask_scope(const struct cli_client_config *config, const char *path,
+                              struct fg_err *err)
+{
+    struct cli_client_reply reply = {0};
+    struct cli_client *client;
+    enum fg_code code;
+
+    if (cli_client_create(config, &client, err) != FG_OK)
+        return err->code;
+    code = cli_client_post(client, path, "application/json", FG_LIT("{}"), &reply, err);
+    if (code == FG_OK)
+        code = cli_client_check(&reply, err);
+    cli_client_reply_done(&reply);
+    cli_client_destroy(client);
+    if (code != FG_E_DENIED)
+        return FG_OK;
+    canary_explain_denied(err);
+    return code;
+}
+
+enum fg_code canary_check_scopes(const struct canary_config *config, struct fg_err *err)
+{
+    if (check_server(&config->push, err) != FG_OK || check_server(&config->query, err) != FG_OK ||
+        ask_scope(&config->push, "/push.v1.PusherService/Push", err) != FG_OK ||
+        ask_scope(&config->query, "/querier.v1.QuerierService/LabelNames", err) != FG_OK)
+        return err->code;
+    return FG_OK;
+}
+
 enum fg_code canary_start(const struct canary_config *config, struct canary **ret_canary,
                           struct fg_err *err)
 {
@@ -105,13 +146,15 @@ void canary_destroy(struct canary *canary)
 
 /* ---- the end ---- */
 
-bool canary_may_complain(struct canary_complaint *complaint, uint64_t *ret_left_out)
+bool canary_may_complain(struct canary_complaint *complaint, enum fg_code code,
+                         uint64_t *ret_left_out)
 {
+    int64_t pause_ns = code == FG_E_DENIED ? FG_MINUTE_NS : FG_SECOND_NS;
     int64_t now = canary_now_ns(), next = atomic_load(&complaint->next_mono_ns);
 
     /* Of several threads the one that moves the time logs. */
     if (now < next || !atomic_compare_exchange_strong(&complaint->next_mono_ns, &next,
-                                                      fg_time_add(now, FG_SECOND_NS))) {
+                                                      fg_time_add(now, pause_ns))) {
         (void)atomic_fetch_add(&complaint->left_out, 1);
         return false;
     }
@@ -221,6 +264,15 @@ struct canary_sums canary_sums(struct canary *canary)
         canary_journal_n_pending(canary->journal) - canary_journal_n_on_their_way(canary->journal);
     (void)pthread_mutex_unlock(&canary->lock);
     return sums;
+}
+
+bool canary_was_answered(const struct canary *canary)
+{
+    const struct fg_metrics *metrics = canary->metrics;
+
+    return fg_metric_get(metrics, CANARY_ACKNOWLEDGED) + fg_metric_get(metrics, CANARY_REFUSED) +
+               fg_metric_get(metrics, CANARY_READS) >
+           0;
 }
 
 const char *canary_run_name(const struct canary *canary)

@@ -36,6 +36,14 @@ struct canary_sums {
 
 struct canary;
 
+/*
+ * Asks both servers once, with requests that store nothing, whether they let the canary in.
+ * FG_E_DENIED: one of them answers 401 or 403; the message says which scopes are needed. FG_OK also
+ * if there is no answer: the server may still be starting.
+ */
+enum fg_code canary_check_scopes(const struct canary_config *config,
+                                 struct fg_err *err) fg_must_check;
+
 /* Starts a run: its senders and askers. FG_E_INVALID: a URL is malformed. Destroy accepts NULL. */
 enum fg_code canary_start(const struct canary_config *config, struct canary **ret_canary,
                           struct fg_err *err) fg_must_check;
@@ -54,6 +62,8 @@ void canary_stop(struct canary *canary);
 enum fg_code canary_last_check(struct canary *canary, int64_t deadline_mono_ns,
                                struct fg_err *err) fg_must_check;
 
+/* Returns true if any request got an answer since the start. */
+bool canary_was_answered(const struct canary *canary);
 /* Returns the counts so far. */
 struct canary_sums canary_sums(struct canary *canary);
 /* Returns the value of the label canary_run, which only this run has. */

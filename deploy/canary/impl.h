@@ -37,7 +37,8 @@ struct canary_reported {
     enum canary_verdict_kind kind;
 };
 
-/* Limits the log of a failure that may happen a hundred times a second to one line a second; the
+/* Limits the log of a failure that may happen a hundred times a second to one line a second, and to
+ * one line a minute if the server does not let the canary in, which a person has to change; the
  * rest is counted. */
 struct canary_complaint {
     _Atomic int64_t next_mono_ns;
@@ -68,8 +69,12 @@ static inline int64_t canary_now_ns(void)
 }
 
 /* Returns true if the failure is to be logged, and how many were not logged since the last line.
- * Any thread. */
-bool canary_may_complain(struct canary_complaint *complaint, uint64_t *ret_left_out);
+ * code: FG_E_DENIED, or another failure. Any thread. */
+bool canary_may_complain(struct canary_complaint *complaint, enum fg_code code,
+                         uint64_t *ret_left_out);
+
+/* Adds to the message of FG_E_DENIED which scopes a token needs. Leaves other errors. */
+void canary_explain_denied(struct fg_err *err);
 
 /* Waits until woken, or until that time. Under the lock. */
 void canary_wait(struct canary *canary, int64_t until_mono_ns);

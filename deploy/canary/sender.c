@@ -115,7 +115,8 @@ static void send_one(struct canary *canary, struct cli_client *client,
         acknowledged(canary, sending, sent_ns);
         return;
     }
-    if (canary_may_complain(&canary->not_acknowledged, &left_out))
+    canary_explain_denied(&err);
+    if (canary_may_complain(&canary->not_acknowledged, err.code, &left_out))
         fg_log_warn("profile not acknowledged, will retry", fg_lu("number", sending->number),
                     fg_lu("attempt", sending->attempts + 1), fg_lu("left_out", left_out),
                     fg_ls("err", err.msg));

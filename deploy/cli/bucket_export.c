@@ -231,6 +231,7 @@ static enum fg_code check(struct export *export, struct fg_err *err)
 static enum fg_code resolve_type(struct export *export, struct fg_err *err)
 {
     struct fg_slice type = export->selection.type, *ids;
+    const char *of;
     size_t n;
 
     /* A file then has all sample types of its profile, as the agent sent it. */
@@ -241,7 +242,9 @@ static enum fg_code resolve_type(struct export *export, struct fg_err *err)
             return err->code;
         if (n == 0)
             return fail_empty(export, err);
-        if (cli_selection_choose_type(type, ids, n, &type, err) != FG_OK)
+        of = fg_arena_printf(export->arena, " of %.*s from %s until %s",
+                             FG_S(export->selection.labels), export->from, export->until);
+        if (cli_selection_choose_type(type, ids, n, of == NULL ? "" : of, &type, err) != FG_OK)
             return err->code;
     }
     export->what.type = fg_arena_text(export->arena, type);

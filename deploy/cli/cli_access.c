@@ -73,7 +73,8 @@ static enum fg_code print(const struct init_command *command, const char *text, 
                                         "*", "scopes", "admin", "tenant-admin", "expiresMs",
                                         (json_int_t)command->token.expires_ms, "token", text),
                               stdout, err);
-    fprintf(stderr, "This token may do everything but read and send profiles. It is shown once:\n");
+    fprintf(stderr, "The first token, on standard output, is shown only this once. It may do "
+                    "everything but read and send profiles.\n");
     printf("%s\n", text);
     fprintf(stderr, "%s", next_steps);
     return FG_OK;

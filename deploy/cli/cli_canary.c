@@ -38,8 +38,14 @@ static const char notes[] =
     "series, as flame graphs and as sums over time. A query without an answer counts as\n"
     "unavailable, not as wrong.\n"
     "\n"
+    "If a server asks for tokens, the canary needs one with the scopes push and read. With --for "
+    "it\n"
+    "ends at once if it is not let in; without, it goes on trying and logs one line a minute.\n"
+    "\n"
     "The run ends after --for, on SIGINT or SIGTERM. Then nothing new is sent, the rest gets\n"
-    "--settle to be acknowledged, everything is checked once more, and the counts are printed.\n"
+    "--settle to be acknowledged, everything is checked once more, and the counts are printed. If "
+    "no\n"
+    "server has answered during --for, it waits no longer.\n"
     "Exit code 1: a profile was lost, double or foreign, or the last check had no answer.\n"
     "\n"
     "If profiles are deleted after a while (retention), --window has to be shorter than that.\n"
@@ -147,17 +153,22 @@ static enum fg_code print_sums(const struct canary_sums *sums, const char *run_n
 static enum fg_code end(struct canary *canary, const struct canary_command *command,
                         struct fg_err *err)
 {
+    bool in_vain = command->lasts_ns > 0 && !canary_was_answered(canary);
+    int64_t settle_ns = in_vain ? 0 : command->settle_ns;
     struct canary_sums sums;
     struct fg_err print_err;
     enum fg_code code;
 
+    if (in_vain)
+        fprintf(stderr, "flamegrid canary: no server has answered, so it does not wait for "
+                        "acknowledgements (--settle)\n");
     /* Askers go on while the rest is acknowledged: that is when most goes wrong. */
     canary_hold(canary);
-    if (!canary_settle(canary, fg_mono_ns(fg_clock_real()) + command->settle_ns))
+    if (!canary_settle(canary, fg_mono_ns(fg_clock_real()) + settle_ns) && !in_vain)
         fprintf(stderr, "flamegrid canary: not everything was acknowledged in the end\n");
     canary_stop(canary);
     /* After the threads have ended: no push is under way that an answer might have or lack. */
-    code = canary_last_check(canary, fg_mono_ns(fg_clock_real()) + command->settle_ns, err);
+    code = canary_last_check(canary, fg_mono_ns(fg_clock_real()) + settle_ns, err);
     sums = canary_sums(canary);
     if (print_sums(&sums, command->json ? canary_run_name(canary) : NULL, &print_err) != FG_OK &&
         code == FG_OK) {
@@ -175,10 +186,15 @@ static enum fg_code run(struct canary_command *command, struct fg_err *err)
     struct fg_registry *registry = fg_registry_create();
     struct canary *canary = NULL;
     struct canary_page *page = NULL;
-    enum fg_code code;
+    enum fg_code code = FG_OK;
 
     command->canary.registry = registry;
-    code = canary_start(&command->canary, &canary, err);
+    /* Not without --for: a canary that runs for ever may start before its token is known to the
+     * server, and has to outlast that. */
+    if (command->lasts_ns > 0)
+        code = canary_check_scopes(&command->canary, err);
+    if (code == FG_OK)
+        code = canary_start(&command->canary, &canary, err);
     if (code == FG_OK && command->listen != NULL)
         code = canary_page_open(command->listen, registry, &page, err);
     if (code == FG_OK) {

@@ -84,6 +84,7 @@ static enum fg_code resolve_type(struct compare *compare, struct fg_err *err)
     struct fg_slice wanted =
         compare->type != NULL ? fg_cstr(compare->type) : compare->sides[1].type;
     struct cli_ask_list types = {0};
+    const char *of;
 
     compare->type_id = wanted;
     if (cli_selection_is_full_type(wanted))
@@ -94,7 +95,10 @@ static enum fg_code resolve_type(struct compare *compare, struct fg_err *err)
     if (types.count == 0)
         return cli_selection_fail_side(compare->sides[1].labels, &compare->ranges[1],
                                        cli_client_missing(compare->client) != NULL, err);
-    return cli_selection_choose_type(wanted, types.items, types.count, &compare->type_id, err);
+    of = fg_arena_printf(compare->arena, " of %.*s from %s until %s",
+                         FG_S(compare->sides[1].labels), compare->from, compare->until);
+    return cli_selection_choose_type(wanted, types.items, types.count, of == NULL ? "" : of,
+                                     &compare->type_id, err);
 }
 
 /* ---- the request ---- */

@@ -205,6 +205,11 @@ static void print_types(const struct cli_import_report *report)
     fg_buf_done(&name);
 }
 
+static const char *ending(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 static void print_total(const struct import_command *command,
                         const struct cli_import_report *report, int64_t took_ns)
 {
@@ -212,17 +217,24 @@ static void print_total(const struct import_command *command,
 
     fg_buf_init(&bytes, SIZE_MAX);
     fg_value_scaled((int64_t)FG_MIN(report->bytes, (uint64_t)INT64_MAX), FG_LIT("bytes"), &bytes);
+    /* Each profile is fetched by a request of its own. */
     if (command->job.dry_run)
-        printf("%llu profiles of %llu series: at least so many requests to the source\n",
-               (unsigned long long)report->profiles, (unsigned long long)report->series);
+        printf("%llu profile%s of %llu series; the import sends at least %llu request%s to the "
+               "source\n",
+               (unsigned long long)report->profiles, ending(report->profiles),
+               (unsigned long long)report->series, (unsigned long long)report->profiles,
+               ending(report->profiles));
     else
-        printf("%llu profiles of %llu series imported, %.*s, %llu requests to the source, %.1f s\n",
-               (unsigned long long)report->profiles, (unsigned long long)report->series,
-               FG_S(fg_buf_slice(&bytes)), (unsigned long long)report->requests,
+        printf("%llu profile%s of %llu series imported, %.*s, %llu request%s to the source, %.1f "
+               "s\n",
+               (unsigned long long)report->profiles, ending(report->profiles),
+               (unsigned long long)report->series, FG_S(fg_buf_slice(&bytes)),
+               (unsigned long long)report->requests, ending(report->requests),
                (double)took_ns / FG_SECOND_NS);
     fg_buf_done(&bytes);
     if (report->profiles_before > 0)
-        printf("%llu profiles were imported before\n", (unsigned long long)report->profiles_before);
+        printf("%llu profile%s imported before\n", (unsigned long long)report->profiles_before,
+               report->profiles_before == 1 ? " was" : "s were");
 }
 
 /* Facts about the copy that may surprise its reader. */

@@ -139,6 +139,47 @@ static bool wants_rows(const struct labels *labels)
            labels->cardinality || labels->growth || labels->limit > 0;
 }
 
+/* Returns true if less than all labels is asked for. Then an empty list means that nothing matches,
+ * and in silence that would look like success. */
+static bool is_selection(const struct labels *labels)
+{
+    return labels->name != NULL || labels->matcher != NULL || labels->prefix != NULL ||
+           labels->regex != NULL;
+}
+
+static enum fg_code fail_nothing(const struct labels *labels, struct fg_err *err)
+{
+    bool filtered = labels->prefix != NULL || labels->regex != NULL;
+    const char *of = labels->matcher == NULL ? "" : " of ";
+    const char *matcher = labels->matcher == NULL ? "" : labels->matcher;
+    const char *by = labels->prefix == NULL  ? " that matches --regex"
+                     : labels->regex == NULL ? " that begins with --prefix"
+                                             : " that --prefix and --regex match";
+
+    /* With --partial: then it may be there. */
+    if (cli_client_missing(labels->client) != NULL)
+        return fg_fail(err, FG_E_NOT_FOUND, "nothing%s%s from %s until %s can be read", of, matcher,
+                       labels->from, labels->until);
+    if (filtered && labels->name != NULL)
+        return fg_fail(err, FG_E_NOT_FOUND, "no value of %s%s%s%s from %s until %s", labels->name,
+                       by, of, matcher, labels->from, labels->until);
+    if (filtered)
+        return fg_fail(err, FG_E_NOT_FOUND, "no label%s%s%s from %s until %s", by, of, matcher,
+                       labels->from, labels->until);
+    if (labels->name != NULL)
+        return fg_fail(err, FG_E_NOT_FOUND,
+                       "no label %s%s%s from %s until %s; flamegrid labels lists the names",
+                       labels->name, of, matcher, labels->from, labels->until);
+    return fg_fail(err, FG_E_NOT_FOUND,
+                   "no profiles%s%s from %s until %s; flamegrid labels service_name lists services",
+                   of, matcher, labels->from, labels->until);
+}
+
+static bool is_empty_json(const struct fg_buf *out)
+{
+    return fg_slice_is(fg_trim(fg_buf_slice(out)), "[]");
+}
+
 static enum fg_code print_rows(const struct labels *labels, struct fg_err *err)
 {
     const struct cli_label_rows rows = {.label = labels->name,
@@ -158,6 +199,8 @@ static enum fg_code print_rows(const struct labels *labels, struct fg_err *err)
         cli_label_rows_print(labels->client, &rows, labels->json, &out, &truncated, err);
     if (code == FG_OK)
         code = cli_output_write(NULL, fg_buf_slice(&out), err);
+    if (code == FG_OK && is_selection(labels) && (out.len == 0 || is_empty_json(&out)))
+        code = fail_nothing(labels, err);
     /* On standard error: the list that goes to standard output may be read by a program. */
     if (truncated != NULL)
         (void)fprintf(stderr, "flamegrid labels: the list is not complete: %s\n", truncated);
@@ -246,7 +289,9 @@ static int run(struct labels *labels, const struct cli_args_command *command, in
         print_lines(&list);
     else if (print_json(&list, &err) != FG_OK)
         return cli_args_fail(command, &err);
-    return CLI_OK;
+    return list.count == 0 && is_selection(labels) && fail_nothing(labels, &err) != FG_OK
+               ? cli_args_fail(command, &err)
+               : CLI_OK;
 }
 
 int cli_labels(int argc, char **argv)

@@ -11,7 +11,11 @@
 
 #include <unistd.h>
 
-enum { OUTPUT_MAX_BYTES = 2047 * 1024 * 1024, ROWS_DEFAULT = 30 };
+enum {
+    OUTPUT_MAX_BYTES = 2047 * 1024 * 1024,
+    ROWS_DEFAULT = 30,
+    PART_NODES = 16, /* enough to see whether a part has any */
+};
 
 /* Limits are smaller, so this one was not given. */
 #define NO_LIMIT UINT64_MAX
@@ -67,11 +71,11 @@ static enum fg_code choose_some_type(struct fg_slice wanted, const struct cli_as
                                      struct fg_slice *ret_type, struct fg_err *err)
 {
     enum fg_code code =
-        cli_selection_choose_type(wanted, types->items, types->count, ret_type, err);
+        cli_selection_choose_type(wanted, types->items, types->count, "", ret_type, err);
 
     /* A single type is never ambiguous. */
     for (size_t i = 0; code == FG_E_INVALID && i < types->count; i++)
-        if (cli_selection_choose_type(wanted, &types->items[i], 1, ret_type, err) == FG_OK)
+        if (cli_selection_choose_type(wanted, &types->items[i], 1, "", ret_type, err) == FG_OK)
             code = FG_OK;
     return code;
 }
@@ -218,19 +222,7 @@ static enum fg_code ask_render(const struct cli_query *query, const char *format
     return code == FG_OK ? cli_client_check(reply, err) : code;
 }
 
-static enum fg_code run_render(const struct cli_query *query, const char *format,
-                               struct fg_err *err)
-{
-    struct cli_client_reply reply = {0};
-    enum fg_code code = ask_render(query, format, &reply, err);
-
-    if (code == FG_OK)
-        code = cli_query_write(query, &reply.body, err);
-    cli_client_reply_done(&reply);
-    return code;
-}
-
-/* ---- table and folded ---- */
+/* ---- parts that are empty ---- */
 
 /* An empty tree is an error of its own: an empty table would look like an idle service. */
 static enum fg_code ask_sum(const struct cli_query *query, struct fg_tree *tree, struct fg_err *err)
@@ -240,6 +232,74 @@ static enum fg_code ask_sum(const struct cli_query *query, struct fg_tree *tree,
         return err->code;
     return tree->n_nodes == 0 ? cli_query_fail_empty(query, err) : FG_OK;
 }
+
+static bool has_part(const struct cli_query *query)
+{
+    return query->call_site != NULL || query->function != NULL || query->regex != NULL;
+}
+
+/* Fails because no stack has the wanted part: FG_E_NOT_FOUND, as if there were no profiles. */
+static enum fg_code fail_no_stack(const struct cli_query *query, struct fg_err *err)
+{
+    struct cli_query whole = *query;
+    struct fg_tree tree;
+    const char *site = query->call_site, *wanted = query->function;
+    enum fg_code code;
+
+    whole.max_nodes = 1; /* only whether there are profiles */
+    fg_tree_init(&tree);
+    code = ask_sum(&whole, &tree, err);
+    fg_tree_done(&tree);
+    if (code != FG_OK)
+        return code;
+    if (wanted == NULL)
+        wanted = query->regex;
+    return fg_fail(err, FG_E_NOT_FOUND, "no stack of %.*s%s%s%s%s from %s until %s",
+                   FG_S(query->selection.labels),
+                   site == NULL     ? ""
+                   : wanted == NULL ? " begins with "
+                                    : " that begins with ",
+                   site == NULL ? "" : site,
+                   wanted == NULL            ? ""
+                   : query->function != NULL ? " has the function "
+                                             : " has a function that matches ",
+                   wanted == NULL ? "" : wanted, query->from, query->until);
+}
+
+/* Looks whether any stack has the wanted part. Folded stacks show it at once; in the other forms
+ * an empty graph looks like one with contents. */
+static enum fg_code check_part(const struct cli_query *query, struct fg_err *err)
+{
+    struct cli_client_reply reply = {0};
+    struct cli_query few = *query;
+    enum fg_code code;
+
+    few.max_nodes = PART_NODES;
+    code = ask_render(&few, "folded", &reply, err);
+    if (code == FG_OK && reply.body.len == 0)
+        code = fail_no_stack(query, err);
+    cli_client_reply_done(&reply);
+    return code;
+}
+
+/* ---- the forms of the server ---- */
+
+static enum fg_code run_render(const struct cli_query *query, const char *format,
+                               struct fg_err *err)
+{
+    struct cli_client_reply reply = {0};
+    enum fg_code code;
+
+    if (has_part(query) && check_part(query, err) != FG_OK)
+        return err->code;
+    code = ask_render(query, format, &reply, err);
+    if (code == FG_OK)
+        code = cli_query_write(query, &reply.body, err);
+    cli_client_reply_done(&reply);
+    return code;
+}
+
+/* ---- table and folded ---- */
 
 static enum fg_code run_table(const struct cli_query *query, struct fg_err *err)
 {
@@ -270,7 +330,7 @@ static enum fg_code run_folded(const struct cli_query *query, struct fg_err *err
     struct fg_buf out;
 
     /* The server takes parts out of all data; a tree from it may be cut. */
-    if (query->call_site != NULL || query->function != NULL || query->regex != NULL)
+    if (has_part(query))
         return run_render(query, "folded", err);
     fg_tree_init(&tree);
     fg_buf_init(&out, OUTPUT_MAX_BYTES);
@@ -307,7 +367,7 @@ static enum fg_code run_samples(const struct cli_query *query, const char *forma
     if (code == FG_OK)
         code = has_samples(fg_buf_slice(&reply.body))
                    ? cli_output_write_gzip(query->file, fg_buf_slice(&reply.body), err)
-                   : cli_query_fail_empty(query, err);
+                   : (has_part(query) ? fail_no_stack : cli_query_fail_empty)(query, err);
     cli_client_reply_done(&reply);
     return code;
 }
@@ -476,6 +536,7 @@ static enum fg_code check(struct cli_query *query, int words, size_t *ret_output
 static enum fg_code resolve_type(struct cli_query *query, struct fg_err *err)
 {
     struct cli_ask_list types = {0};
+    const char *of;
 
     /* A full id needs no request: the query itself shows whether there are such profiles. */
     query->type_id = query->selection.type;
@@ -486,8 +547,10 @@ static enum fg_code resolve_type(struct cli_query *query, struct fg_err *err)
         return err->code;
     if (types.count == 0)
         return cli_query_fail_empty(query, err);
+    of = fg_arena_printf(query->arena, " of %.*s from %s until %s", FG_S(query->selection.labels),
+                         query->from, query->until);
     return cli_selection_choose_type(query->selection.type, types.items, types.count,
-                                     &query->type_id, err);
+                                     of == NULL ? "" : of, &query->type_id, err);
 }
 
 int cli_query(int argc, char **argv)

@@ -164,13 +164,36 @@ static json_t *create_body(const struct token_options *options)
     return body;
 }
 
+/* Says which of the options that a token needs were not given. */
+static enum fg_code fail_missing(const struct token_options *options, struct fg_err *err)
+{
+    const struct {
+        const char *option, *value;
+    } needed[] = {
+        {"--name", options->name}, {"--tenants", options->tenants}, {"--scopes", options->scopes}};
+    const char *missing[FG_COUNT(needed)];
+    struct fg_buf list;
+    size_t n = 0;
+
+    for (size_t i = 0; i < FG_COUNT(needed); i++)
+        if (needed[i].value == NULL)
+            missing[n++] = needed[i].option;
+    fg_buf_init(&list, QUERY_MAX_BYTES);
+    for (size_t i = 0; i < n; i++)
+        fg_buf_printf(&list, "%s%s", i == 0 ? "" : i + 1 < n ? ", " : " and ", missing[i]);
+    (void)fg_fail(err, FG_E_INVALID, "%.*s %s missing", FG_S(fg_buf_slice(&list)),
+                  n == 1 ? "is" : "are");
+    fg_buf_done(&list);
+    return err->code;
+}
+
 static enum fg_code create(struct cli_admin *admin)
 {
     const struct token_options *options = admin->options;
     json_t *document = NULL, *names;
 
     if (options->name == NULL || options->tenants == NULL || options->scopes == NULL)
-        return fg_fail(&admin->err, FG_E_INVALID, "create needs --name, --tenants and --scopes");
+        return fail_missing(options, &admin->err);
     if (options->expires != NULL && strcmp(options->expires, "0") == 0 && !options->forever)
         return fg_fail(&admin->err, FG_E_INVALID,
                        "a token without an end needs --forever: nobody notices when it is lost");

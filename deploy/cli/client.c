@@ -26,6 +26,7 @@ struct cli_client {
     char missing[MISSING_MAX_BYTES];      /* of the last answer; "": nothing */
     char lacking[MISSING_MAX_BYTES];      /* of the first one that lacked something */
     char fault[CURL_ERROR_SIZE];          /* of the last transfer, in libcurl's words; "": none */
+    bool second;                          /* CLIENT_SHOWS_GIVEN: it is not the server of --url */
 };
 
 /* ---- life ---- */
@@ -166,6 +167,7 @@ enum fg_code cli_client_create(const struct cli_client_config *config,
     size_t url_len;
     fg_auto(cli_client) *client = fg_new(struct cli_client);
 
+    client->second = config->shows == CLIENT_SHOWS_GIVEN;
     client->curl = curl_easy_init();
     fg_assert(client->curl != NULL); /* memory is gone */
     if (url == NULL)
@@ -241,25 +243,63 @@ static char harmless(char c)
     return (char)(c >= ' ' && c <= '~' ? c : '?');
 }
 
-/* A certificate is refused for what it says (a name, a date), or because nobody vouches for it:
- * only that can be cured by naming an authority. */
-static enum fg_code fail_certificate(const struct cli_client *client, struct fg_err *err)
+/* Returns true if a certificate was refused because nobody vouches for it, which naming an
+ * authority cures; and not for what it says (a name, a date). */
+static bool is_unknown_authority(long verified)
 {
-    long verified = X509_V_OK;
-
-    curl_easy_getinfo(client->curl, CURLINFO_SSL_VERIFYRESULT, &verified);
     switch (verified) {
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-        return fg_fail(err, FG_E_UNAVAILABLE,
-                       "%s: %s; if the authority that signed it is your own, name its certificate "
-                       "with --ca-file",
-                       client->url, client->fault);
+        return true;
     default:
+        return false;
+    }
+}
+
+static enum fg_code fail_certificate(const struct cli_client *client, struct fg_err *err)
+{
+    long verified = X509_V_OK;
+
+    curl_easy_getinfo(client->curl, CURLINFO_SSL_VERIFYRESULT, &verified);
+    if (!is_unknown_authority(verified))
         return fg_fail(err, FG_E_UNAVAILABLE, "%s: %s", client->url, client->fault);
+    return fg_fail(err, FG_E_UNAVAILABLE,
+                   "%s: %s; if the authority that signed it is your own, name its certificate "
+                   "with --ca-file",
+                   client->url, client->fault);
+}
+
+/* An error of the second server: the caller says which one it is. FG_E_DENIED: no use in asking
+ * again. */
+static enum fg_code fail_second(const struct cli_client *client, CURLcode rc, struct fg_err *err)
+{
+    long os_errno = 0, verified = X509_V_OK;
+
+    curl_easy_getinfo(client->curl, CURLINFO_OS_ERRNO, &os_errno);
+    curl_easy_getinfo(client->curl, CURLINFO_SSL_VERIFYRESULT, &verified);
+    switch (rc) {
+    case CURLE_COULDNT_CONNECT:
+        return fg_fail(err, FG_E_UNAVAILABLE, "%s",
+                       os_errno != 0 ? strerrordesc_np((int)os_errno) : client->fault);
+    case CURLE_PEER_FAILED_VERIFICATION:
+        return fg_fail(err, FG_E_DENIED, "%s%s", client->fault,
+                       is_unknown_authority(verified)
+                           ? "; if the authority that signed it is your own, name its certificate "
+                             "with --source-ca-file"
+                           : "");
+    case CURLE_SSL_CACERT_BADFILE:
+        return fg_fail(err, FG_E_INVALID, "--source-ca-file %s: no certificate can be read from it",
+                       client->ca_file);
+    case CURLE_SSL_CERTPROBLEM:
+        return fg_fail(err, FG_E_INVALID, "--source-cert-file %s%s%s: %s", client->cert_file,
+                       client->key_file == NULL ? "" : ", --source-key-file ",
+                       client->key_file == NULL ? "" : client->key_file, client->fault);
+    default:
+        return fg_fail(err, FG_E_UNAVAILABLE, "%s",
+                       client->fault[0] != '\0' ? client->fault : curl_easy_strerror(rc));
     }
 }
 
@@ -276,6 +316,12 @@ static enum fg_code fail_transfer(struct cli_client *client, CURLcode rc, struct
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
         return fg_fail(err, FG_E_INVALID, "%s is no URL of a server", client->url);
+    default:
+        break;
+    }
+    if (client->second)
+        return fail_second(client, rc, err);
+    switch (rc) {
     case CURLE_COULDNT_CONNECT:
         return fg_fail(err, FG_E_UNAVAILABLE,
                        "no server at %s: start one with flamegrid server, or say where with --url",
@@ -368,6 +414,7 @@ static enum fg_code perform(struct cli_client *client, const char *path,
         return fail_transfer(client, rc, err);
     }
     read_meta(client->curl, &reply);
+    reply.second = client->second;
     read_missing(client);
     /* A command may ask several times, and its result is made of all answers. */
     if (client->lacking[0] == '\0')
@@ -503,57 +550,73 @@ enum fg_code cli_client_call(struct cli_client *client, const char *method,
     return FG_OK;
 }
 
-enum fg_code cli_client_check(const struct cli_client_reply *reply, struct fg_err *err)
-{
-    struct fg_buf message;
-
-    if (reply->status == 200)
-        return FG_OK;
-    fg_buf_init(&message, SIZE_MAX);
-    cli_client_message(fg_buf_slice(&reply->body), &message);
-    enum fg_code code = fg_fail(err, FG_E_UNKNOWN, "the server says %u: %.*s", reply->status,
-                                FG_S(fg_buf_slice(&message)));
-    fg_buf_done(&message);
-    return code;
-}
-
 /* ---- texts ---- */
 
-/* Servers speak of headers and parameters; people at a terminal have options. */
-const char *cli_client_hint(struct fg_slice message)
+/* Servers speak of headers and parameters; people at a terminal have options. second: those of a
+ * server other than that of --url. */
+static const char *hint_of(struct fg_slice message, bool second)
 {
     static const struct {
-        const char *said, *hint;
+        const char *said, *hint, *second;
     } hints[] = {
-        {"no org id", "; --tenant or FLAMEGRID_TENANT names the tenant"},
-        {"client certificate is required", "; --cert-file and --key-file name yours"},
-        {"set partial=true", "; --partial does that"},
+        {"no org id", "; --tenant or FLAMEGRID_TENANT names the tenant",
+         "; --source-tenant names the tenant"},
+        {"client certificate is required", "; --cert-file and --key-file name yours",
+         "; --source-cert-file and --source-key-file name yours"},
+        {"set partial=true", "; --partial does that", ""},
         {"send Authorization: Bearer",
-         "; --token or FLAMEGRID_TOKEN does that, flamegrid login too"},
+         "; --token or FLAMEGRID_TOKEN does that, flamegrid login too",
+         "; --source-token or FLAMEGRID_SOURCE_TOKEN does that"},
     };
 
     for (size_t i = 0; i < FG_COUNT(hints); i++)
         if (memmem(message.ptr, message.len, hints[i].said, strlen(hints[i].said)) != NULL)
-            return hints[i].hint;
+            return second ? hints[i].second : hints[i].hint;
     return "";
 }
 
-static void put_line(struct fg_slice text, struct fg_buf *out)
+const char *cli_client_hint(struct fg_slice message)
 {
-    cli_show_text(fg_slice_sub(fg_trim(text), 0, MESSAGE_MAX_BYTES), out);
-    fg_buf_puts(out, cli_client_hint(text));
+    return hint_of(message, false);
 }
 
-void cli_client_message(struct fg_slice body, struct fg_buf *out)
+static void put_line(struct fg_slice text, bool second, struct fg_buf *out)
+{
+    cli_show_text(fg_slice_sub(fg_trim(text), 0, MESSAGE_MAX_BYTES), out);
+    fg_buf_puts(out, hint_of(text, second));
+}
+
+static void put_message(struct fg_slice body, bool second, struct fg_buf *out)
 {
     json_t *root = json_loadb((const char *)body.ptr, body.len, 0, NULL);
     const char *message = json_string_value(json_object_get(root, "message"));
 
     if (message != NULL)
-        put_line(fg_cstr(message), out);
+        put_line(fg_cstr(message), second, out);
     else if (fg_trim(body).len > 0)
-        put_line(fg_slice_sub(fg_trim(body), 0, fg_slice_find(fg_trim(body), '\n')), out);
+        put_line(fg_slice_sub(fg_trim(body), 0, fg_slice_find(fg_trim(body), '\n')), second, out);
     else
         fg_buf_puts(out, "nothing more");
     json_decref(root);
+}
+
+void cli_client_message(struct fg_slice body, struct fg_buf *out)
+{
+    put_message(body, false, out);
+}
+
+enum fg_code cli_client_check(const struct cli_client_reply *reply, struct fg_err *err)
+{
+    bool denied = reply->status == 401 || reply->status == 403;
+    struct fg_buf message;
+
+    if (reply->status == 200)
+        return FG_OK;
+    fg_buf_init(&message, SIZE_MAX);
+    put_message(fg_buf_slice(&reply->body), reply->second, &message);
+    enum fg_code code =
+        fg_fail(err, denied ? FG_E_DENIED : FG_E_UNKNOWN, "the server says %u: %.*s", reply->status,
+                FG_S(fg_buf_slice(&message)));
+    fg_buf_done(&message);
+    return code;
 }

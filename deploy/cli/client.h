@@ -18,7 +18,8 @@ enum cli_client_shows {
     CLIENT_SHOWS_ALL,
     CLIENT_SHOWS_CERTIFICATE, /* neither tenant nor token */
     CLIENT_SHOWS_GIVEN,       /* what the config names, and nothing of the environment or a log-in:
-                                 a second server, for which those were not made */
+                                 a second server, for which those were not made. Messages about it
+                                 do not name --url and its kin, but --source-tenant and so on */
     CLIENT_SHOWS_NOTHING,     /* it is another's server, such as an identity provider */
 };
 
@@ -88,6 +89,7 @@ struct cli_client_reply {
     unsigned status;        /* HTTP */
     uint64_t retry_after_s; /* 0: the server did not say */
     uint64_t expired;       /* profiles that are too old to be kept (X-Flamegrid-Expired) */
+    bool second;            /* of a client with CLIENT_SHOWS_GIVEN: hints have its options */
     struct fg_buf body;     /* without its content coding */
 };
 void cli_client_reply_done(struct cli_client_reply *reply);
@@ -143,7 +145,8 @@ const char *cli_client_missing(const struct cli_client *client);
  * was one. client may be NULL. */
 void cli_client_warn_missing(const struct cli_client *client);
 
-/* Returns FG_OK for status 200, else a failure with the server's message. */
+/* Returns FG_OK for status 200, else a failure with the server's message. FG_E_DENIED: 401 or
+ * 403. */
 enum fg_code cli_client_check(const struct cli_client_reply *reply,
                               struct fg_err *err) fg_must_check;
 

@@ -11,7 +11,10 @@
 enum {
     WORK_MAX_BYTES = 1024 * 1024 * 1024, /* of one answer, decoded */
     BODY_MAX_BYTES = 256 * 1024 * 1024,  /* of a push; servers take far less, and say so */
+    FIRST_RETRIES = 1,                   /* of the first request: a wrong URL stays wrong */
 };
+
+static const int64_t TELL_EVERY_NS = 2 * FG_SECOND_NS; /* all connections wait at the same time */
 
 #define METHOD(name) "querier.v1.QuerierService/" name
 
@@ -88,6 +91,7 @@ static void pace(struct cli_import_traffic *traffic)
 /* A request to either side. */
 struct import_question {
     const char *side; /* for messages */
+    bool of_source;
     enum fg_code (*send)(struct cli_import_link *link, const struct import_question *question,
                          struct cli_client_reply *ret_reply, struct fg_err *err);
     /* NULL: the answer has nothing to read. Otherwise fails with FG_E_DECODE if it makes no
@@ -132,6 +136,8 @@ static enum fg_code try_once(struct cli_import_link *link, const struct import_q
     *ret_after_s = 0;
     if (question->send(link, question, &reply, err) != FG_OK)
         return fg_wrap(err, "%s", question->side);
+    if (question->of_source)
+        atomic_store(&link->traffic->answered, true);
     *ret_after_s = reply.retry_after_s;
     code = check_status(question, &reply, err);
     if (code == FG_OK && question->read != NULL &&
@@ -146,17 +152,53 @@ static enum fg_code try_once(struct cli_import_link *link, const struct import_q
     return code;
 }
 
+/* Says why the import waits; for one of all connections that do. */
+static void tell_again(struct cli_import_traffic *traffic, unsigned attempt, unsigned retries,
+                       const struct fg_err *err)
+{
+    int64_t now_ns = fg_mono_ns(fg_clock_real());
+    bool tell;
+
+    (void)pthread_mutex_lock(&traffic->lock);
+    tell = traffic->told_mono_ns == 0 || now_ns - traffic->told_mono_ns >= TELL_EVERY_NS;
+    if (tell)
+        traffic->told_mono_ns = now_ns;
+    (void)pthread_mutex_unlock(&traffic->lock);
+    if (tell)
+        (void)fprintf(stderr, "flamegrid import: %s; trying again, %u of %u\n", err->msg,
+                      attempt + 1, retries);
+}
+
+static enum fg_code fail_unreached(const struct cli_import_link *link, struct fg_err *err)
+{
+    struct fg_err cause = *err;
+    static const char side[] = "the source: ";
+    const char *why = cause.msg;
+
+    if (strncmp(why, side, strlen(side)) == 0)
+        why += strlen(side);
+    return fg_fail(err, FG_E_UNAVAILABLE,
+                   "the source does not answer at %s (%s): check the URL behind `import pyroscope`",
+                   cli_client_url(link->source), why);
+}
+
 static enum fg_code ask_until_answered(struct cli_import_link *link,
                                        const struct import_question *question, struct fg_err *err)
 {
     for (unsigned attempt = 0;; attempt++) {
         uint64_t after_s;
         enum fg_code code = try_once(link, question, &after_s, err);
+        bool unreached = question->of_source && !atomic_load(&link->traffic->answered);
+        unsigned retries = unreached ? FG_MIN(link->traffic->retries, (unsigned)FIRST_RETRIES)
+                                     : link->traffic->retries;
 
         if (code != FG_E_UNAVAILABLE && code != FG_E_ABORTED && code != FG_E_DECODE)
             return code;
-        if (attempt == link->traffic->retries || atomic_load(&link->traffic->stop))
-            return code;
+        if (attempt >= retries || atomic_load(&link->traffic->stop))
+            return unreached ? fail_unreached(link, err) : code;
+        /* The first repetition comes after a second: only longer waits need an explanation. */
+        if (attempt > 0 || after_s > 1)
+            tell_again(link->traffic, attempt, retries, err);
         rest(link->traffic, fg_mono_ns(fg_clock_real()) +
                                 (int64_t)cli_retry_pause_s(after_s, attempt) * FG_SECOND_NS);
     }
@@ -185,6 +227,7 @@ ask_source(struct cli_import_link *link, const char *method, const ProtobufCMess
            void *result, struct fg_err *err)
 {
     const struct import_question question = {.side = "the source",
+                                             .of_source = true,
                                              .send = send_to_source,
                                              .read = read,
                                              .method = method,

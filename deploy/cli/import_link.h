@@ -1,7 +1,7 @@
 /*
  * A connection of an import to its source and its target: what can be asked and sent. A request is
  * repeated, with pauses, while that may help: no answer, 408, 429, 5xx, and answers that cannot be
- * read.
+ * read; standard error says so. A source that has never answered is asked twice at most.
  *
  * Every call blocks, and fails with one of these, after the last attempt:
  *   FG_E_DENIED         401 or 403
@@ -28,10 +28,12 @@ struct cli_import_traffic {
     unsigned retries;     /* of a request */
     uint64_t rate_per_s;  /* requests to the source, evenly apart; 0: no bound */
     atomic_bool stop;     /* whoever sets it ends all pauses and attempts */
+    atomic_bool answered; /* the source has answered, so its URL is right */
     pthread_mutex_t lock; /* of what follows */
     int64_t slot_mono_ns; /* when the source may be asked again */
     uint64_t requests;    /* to the source */
     uint64_t expired;     /* profiles that the target will not keep */
+    int64_t told_mono_ns; /* when a message about another attempt was printed */
 };
 
 void cli_import_traffic_init(struct cli_import_traffic *traffic, unsigned retries,

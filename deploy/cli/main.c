@@ -64,7 +64,7 @@ int main(int argc, char **argv)
     const struct cli_command *command =
         cli_find_command(&all, strcmp(name, "--version") == 0 ? "version" : name);
 
-    if (strcmp(name, "--help") == 0 || strcmp(name, "help") == 0) {
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         cli_help(&all, stdout);
         return CLI_OK;
     }

@@ -79,8 +79,14 @@ static enum fg_code send_by_name(const struct cli_pushing *pushing, const char *
     code = send_body(pushing, (const char *)path.ptr, "application/octet-stream", content, err);
     fg_buf_done(&path);
     /* A trap of the interface: of text, what follows the last dot of a name is the type. */
-    if (code != FG_OK && strstr(err->msg, "unknown profile type") != NULL)
-        return fg_wrap(err, "the name of %s ends in its type, as shop.cpu does", format);
+    if (code != FG_OK && strstr(err->msg, "unknown profile type") != NULL) {
+        size_t brace = strcspn(pushing->name, "{");
+
+        return fg_wrap(err,
+                       "a name with a dot needs a type at its end if the file is %s, such as "
+                       "%.*s.cpu%s",
+                       format, (int)brace, pushing->name, pushing->name + brace);
+    }
     return code;
 }
 

@@ -39,10 +39,11 @@ bool cli_selection_is_full_type(struct fg_slice type);
 
 /*
  * Chooses the one of `ids` that `type` (short, or empty) means. Empty: the only id, or the CPU time
- * of process_cpu. FG_E_NOT_FOUND; FG_E_INVALID: several match; both with the candidates.
+ * of process_cpu. FG_E_NOT_FOUND; FG_E_INVALID: several match; both with the candidates. of: whose
+ * types they are, for the message, such as " of {a=\"b\"}"; "": not said.
  */
 enum fg_code cli_selection_choose_type(struct fg_slice type, const struct fg_slice *ids,
-                                       size_t n_ids, struct fg_slice *ret_id,
+                                       size_t n_ids, const char *of, struct fg_slice *ret_id,
                                        struct fg_err *err) fg_must_check;
 
 struct cli_selection_range {

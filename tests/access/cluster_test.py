@@ -87,7 +87,7 @@ def case_the_querier_decides_what_a_distributor_passes_on():
         status, said = servers.push(pusher, "marka.cpu")
         check(status == 200, "push: %d %s", status, said)
         names = "/api/labels/service_name?from=now-1h&until=now"
-        for caller, status, text in ((reader, 200, "marka"), (pusher, 403, "lacks the scope for this: read"), (other, 200, ""),
+        for caller, status, text in ((reader, 200, "marka"), (pusher, 403, "needs the scope read"), (other, 200, ""),
                                      (servers.Caller(run.distributor.port, None), 401, "who you are"),
                                      (servers.Caller(run.distributor.port, "nonsense"), 401, "not valid")):
             got, said = run.known(caller, path=names)

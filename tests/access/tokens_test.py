@@ -292,6 +292,8 @@ def case_the_command_line_governs():
         run("tenant", "limits", "shop", "max_query_length=31d")
         check(re.search(r"max_query_length +31d +registry", run("tenant", "limits", "shop")), "limits")
         check("no_such" in run("tenant", "limits", "shop", "no_such=1", code=1), "an unknown limit")
+        said = run("tenant", "limits", "shop", "max_query_len=31d", code=1)
+        check('no limit "max_query_len"; did you mean max_query_length?' in said, "%s", said)
         check(json.loads(run("tenant", "limits", "shop", "max_query_length=30d", "--json")) == {"id": "shop"}, "limits --json")
         limits_in_use(server, run)
         both = run("token", "create", "--name", "both", "--tenants", "a,shop", "--scopes", "read").strip()

@@ -97,7 +97,7 @@ def check_faults(bucket, span, folder):
     bucket.bad(1, "has no profiles of {service_name=\"none\"} of tenant anonymous", "export", "none", *span)
     bucket.bad(1, "has no profiles", "export", "{}", "--type", CPU, "--tenant", "somebody", *span)
     bucket.bad(1, "has no profiles", "export", "none", "--split", "-o", os.path.join(folder, "none"), *span)
-    bucket.bad(1, "there is no such type, only", "export", "shop", "--type", "wall", *span)
+    bucket.bad(1, 'no profiles of the type wall of {service_name="shop"} from ', "export", "shop", "--type", "wall", *span)
     bucket.bad(1, "cannot write /dev/full", "export", "{}", "-t", CPU, "-o", "/dev/full", *span)
     bucket.bad(1, "cannot make /dev/null", "export", "{}", "--split", "-o", "/dev/null", *span)
     bucket.bad(2, "a SELECTOR has to follow", "export", *span)

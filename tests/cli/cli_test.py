@@ -94,6 +94,7 @@ def push_all(cli):
 def case_version_and_help(cli):
     check(re.fullmatch(r"flamegrid \d+\.\d+\.\d+( \([0-9a-f]{7,}\))?\n", cli.good("version").decode()), "version")
     overview = cli.good("--help").decode()
+    check(cli.good("-h").decode() == cli.good("help").decode() == overview, "-h")
     for command in ("push", "query", "compare", "labels"):
         check(command in overview, "--help lacks %s", command)
         text = cli.good(command, "--help").decode()
@@ -209,6 +210,14 @@ def case_push_of_what_is_no_profile(cli):
     cli.bad(1, "is no Java recording", "push", "a.folded", "--format", "jfr", "--name", "a")
 
 
+def case_an_address_to_listen_on_is_checked_before_who_may_call(cli):
+    for words, want in ((("--listen", "14999"), "listen is 14999: it has to be HOST:PORT, such as 127.0.0.1:14999"),
+                        (("--listen", "localhost"), "listen is localhost: it has to be HOST:PORT, such as 127.0.0.1:4040"),
+                        (("--listen", "nowhere.invalid:4040"), "listen is nowhere.invalid:4040: the host nowhere.invalid has no address: "),
+                        (("--listen", "127.0.0.1:0", "--admin_listen", "5040"), "admin_listen is 5040: it has to be HOST:PORT")):
+        cli.bad(1, re.escape(want), "server", "--data", "unused", *words)
+
+
 def case_slips_of_the_fingers(cli):
     for words, want in ((("qury",), r'unknown command "qury"; did you mean "query"\?'),
                         (("pussh", "x"), r'did you mean "push"\?'),
@@ -249,6 +258,12 @@ def case_slips_of_the_fingers(cli):
                         (("audit", "verify", "--frobnicate"), r'unknown flag "--frobnicate"; see flamegrid audit --help'),
                         (("whoami", "--frobnicate"), "unknown option --frobnicate; see flamegrid whoami --help")):
         cli.bad(2, want, *words)
+
+
+def case_a_token_says_which_options_it_lacks(cli):
+    for words, want in (("--name a --scopes push", "--tenants is missing"), ("--scopes push", "--name and --tenants are missing"),
+                        ("", "--name, --tenants and --scopes are missing")):
+        cli.bad(1, "flamegrid token: %s$" % want, "token", "create", *words.split())
 
 
 def case_partial_answers_say_what_they_lack(cli):
@@ -527,7 +542,8 @@ def case_push_failures(cli):
     cli.file("empty", b"")
     cli.bad(1, r"missing\.folded: failed, .*No such file", "push", "missing.folded", "--name", "a")
     cli.bad(1, r"empty: failed, .*empty", "push", "empty", "--name", "a")
-    cli.bad(1, r"ends in its type, as shop\.cpu does.*unknown profile type: app", "push", "a.folded", "--name", "my.app")
+    cli.bad(1, r"a name with a dot needs a type at its end if the file is folded, such as my\.app\.cpu{env=dev}: .*unknown profile type: app",
+            "push", "a.folded", "--name", "my.app{env=dev}")
     cli.bad(1, r"the server says 400: ", "push", "a.folded", "--name", "no blanks")
     cli.bad(2, r"--name is needed", "push", "a.folded")
     cli.bad(2, r"--resume and --connections need --dir", "push", "a.folded", "--name", "a", "--connections", "2")
@@ -639,6 +655,14 @@ def case_query_parts(cli):
     cli.bad(2, "needs --output folded", "query", "shop", "--call-site", "main", "--output", "table")
     data = gzip.decompress(cli.good("query", "shop", "--call-site", "main;work;sort", "--output", "pprof"))
     check(pprof.folded(data) == {("main", "work", "sort"): 100000000}, "%s", pprof.folded(data))
+    for output in ("folded", "json", "dot", "speedscope", "firefox", "svg"):
+        for option, want in (("--function", "has the function nope"), ("--regex", "has a function that matches nope"),
+                             ("--call-site", "begins with nope")):
+            cli.bad(1, 'no stack of {service_name="shop"} %s from now-1h until now$' % want, "query", "shop", option, "nope", "--output", output)
+    cli.bad(1, "no stack of .* that begins with main has the function nope from", "query", "shop", "--call-site", "main", "--function", "nope")
+    for output in ("pprof", "goPgo"):
+        cli.bad(1, "no stack of .* begins with nope from", "query", "shop", "--call-site", "nope", "--output", output)
+    cli.bad(1, "no profiles of .*nobody", "query", CPU + '{service_name="nobody"}', "--function", "nope")
     cli.bad(1, "one of function and regex", "query", "shop", "--function", "work", "--regex", "w.*")
     cli.bad(1, "regex", "query", "shop", "--regex", "(")
 
@@ -783,7 +807,8 @@ def case_query_failures(cli):
     cli.bad(1, "no profiles of .*shop.* until now-1d", "query", "shop", "--from", "now-2d", "--until", "now-1d")
     for output in ("table", "folded", "pprof", "goPgo"):
         cli.bad(1, "no profiles of", "query", CPU + '{service_name="nobody"}', "--output", output)
-    cli.bad(1, "no such type, only: .*" + CPU, "query", "shop", "--type", "goroutine")
+    cli.bad(1, "no profiles of the type goroutine of {service_name=\"shop\"} from now-1h until now; there are: .*" + CPU, "query", "shop", "--type", "goroutine")
+    cli.bad(2, r'the regular expression "\(" of env: missing \); see', "query", 'shop{env=~"("}')
     cli.bad(1, "the server says 400: profile-type", "query", "shop", "--type", CPU + ":a:b", "--output", "folded")
     cli.bad(2, "parse error", "query", "shop{env=prod}")
     cli.bad(1, "no server at 127.0.0.1:1: ", "query", "shop", "--url", "127.0.0.1:1")
@@ -842,7 +867,9 @@ def case_query_on_a_terminal(cli):
 
 def case_labels_as_json(cli):
     check(json.loads(cli.good("labels", "env", "--match", "shop", "--json")) == ["prod"], "env")
-    check(json.loads(cli.good("labels", "nothing", "--json")) == [], "nothing")
+    for more in ((), ("--cardinality",)):
+        code, out, err = cli.run("labels", "nothing", "--json", *more)
+        check(code == 1 and json.loads(out) == [] and "no label nothing from now-1h until now" in err, "%d %s %s", code, out, err)
 
 
 def case_labels(cli):
@@ -851,8 +878,12 @@ def case_labels(cli):
     check({"my.api", "shop"} <= set(cli.lines("labels", "service_name")), "services")
     check(cli.lines("labels", "env", "--match", "shop.cpu") == ["prod"], "--match")
     check(cli.lines("labels", "env", "--match", '{env!="prod"}') == ["test"], "--match labels")
-    check(cli.lines("labels", "nothing") == [], "unknown label")
-    check(cli.lines("labels", "env", "--until", "now-1d", "--from", "now-2d") == [], "range")
+    cli.bad(1, r"no label nothing from now-1h until now; flamegrid labels lists the names$", "labels", "nothing")
+    cli.bad(1, r'no label env of {service_name="lines"} from now-1h until now; flamegrid labels lists', "labels", "env", "--match", "lines")
+    cli.bad(1, r"no label env from now-2d until now-1d; ", "labels", "env", "--until", "now-1d", "--from", "now-2d")
+    cli.bad(1, r'no profiles of {service_name="nobody"} from .*; flamegrid labels service_name lists', "labels", "--types", "--match", "nobody")
+    cli.bad(1, r"no value of env that begins with --prefix from", "labels", "env", "--prefix", "zz")
+    cli.bad(1, r"no label that matches --regex from", "labels", "--regex", "zz")
     check(cli.lines("labels", "--types", "--match", "shop") == [SPACE, CPU], "--types --match")
     check({SPACE, CPU, SAMPLES} <= set(cli.lines("labels", "--types")), "--types")
 
@@ -884,7 +915,7 @@ def case_labels_with_numbers(cli):
     check(lines[0].split() == ["SERIES", "BEFORE", "NEW", "VALUE"] and lines[1].split() == ["1", "0", "1", "prod"], "%s", lines)
     lines = cli.lines("labels", "env", "--cardinality", "--match", CPU + '{service_name="shop"}')
     check(lines[0].split() == ["SERIES", "TOTAL", "VALUE"] and lines[1].split()[2:] == ["100.00%", "prod"], "%s", lines)
-    check(cli.lines("labels", "nothing", "--cardinality") == [], "no such label")
+    cli.bad(1, "no label nothing from", "labels", "nothing", "--cardinality")
     cli.bad(1, "sort: .*nothing", "labels", "--sort", "nothing")
     cli.bad(1, "profile type", "labels", "env", "--sort", "value")
     cli.bad(1, "regex", "labels", "env", "--regex", "(")
@@ -1294,6 +1325,53 @@ def case_canary_through_one_and_ask_another(cli):
     check(code == 1 and counts["acknowledged"] > 0 and counts["lost"] > 0 and counts["unavailable"] == 0, "%d %s", code, counts)
     words = cli.lines("completion", "words", "canary")
     check("--through" in words and "--ask" in words and "--url" not in words, "%s", words)
+
+
+class Denying(http.server.BaseHTTPRequestHandler):
+    """A server that knows the caller, whose token does not do for what the paths of `denied` want."""
+
+    denied = ("/ingest", "/push.v1.PusherService/Push")
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = b'{"code":"permission_denied","message":"token abc (t) needs the scope push"}'
+        if not self.path.startswith(self.denied):
+            body = b"{}"
+        self.send_response(403 if body != b"{}" else 200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def case_canary_that_is_not_let_in(cli):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Denying) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever).start()
+        url = "http://127.0.0.1:%d" % server.server_address[1]
+        want = r"the server says 403: token abc \(t\) needs the scope push: the canary needs a token with the scopes push and read"
+        try:
+            begun = time.monotonic()
+            cli.bad(1, want + "$", "canary", "--for", "20s", "--through", url)
+            check(time.monotonic() - begun < 10, "it ran on")
+            with canary.Canary(url) as bird:  # it may be let in later
+                time.sleep(3)
+                check(bird.process.poll() is None, "it ended: %s", bird.log())
+                said = [line for line in bird.log().splitlines() if "403" in line]
+                check(len(said) == 1 and re.search(want, said[0]), "%s", said)
+        finally:
+            server.shutdown()
+
+
+def case_canary_without_a_server_ends_soon(cli):
+    begun = time.monotonic()
+    code, _, err = cli.run("canary", "--for", "1s", "--through", "http://127.0.0.1:1")
+    check(code == 1 and time.monotonic() - begun < 15, "%d after %s s: %s", code, time.monotonic() - begun, err)
+    check("no server has answered, so it does not wait for acknowledgements (--settle)" in err and "no server at http://127.0.0.1:1" in err, "%s", err)
+    check("the scopes push and read" in cli.good("canary", "--help").decode(), "--help")
 
 
 def case_canary_failures(cli):

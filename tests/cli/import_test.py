@@ -133,7 +133,8 @@ class Run:
 
     def good(self):
         self.wait()
-        check(self.code == 0 and self.said == "", "exit code %d: %s %s", self.code, self.said, self.report)
+        said = [line for line in self.said.splitlines() if not re.search(r"; trying again, \d+ of \d+$", line)]
+        check(self.code == 0 and said == [], "exit code %d: %s %s", self.code, self.said, self.report)
         check(self.report["ok"] and not self.report["faults"], "%s", self.report)
         return self.report
 
@@ -423,6 +424,35 @@ def case_a_side_that_does_not_answer_ends_the_import(seed):
         same(source, target, span)
 
 
+def case_a_source_that_is_not_there_is_told_at_once(seed):
+    for more in ((), ("--from", "now-1h"), ("--dry-run",)):
+        before = time.monotonic()
+        done = subprocess.run([PROGRAM, "import", "pyroscope", "http://127.0.0.1:1", *more], capture_output=True, text=True, env=environment(),
+                              timeout=TIMEOUT_S, check=False)
+        check(done.returncode == 1 and time.monotonic() - before < 15, "%s: %s", more, done)
+        check("the source does not answer at http://127.0.0.1:1 (Connection refused): check the URL behind `import pyroscope`" in done.stderr and
+              "--url" not in done.stderr, "%s", done.stderr)
+
+
+def case_a_wait_for_the_source_is_told(seed):
+    span = Range()
+    with Place() as source, Place() as target, Proxy(source.server.port, lambda n, method, body: "503" if n < 3 else None) as proxy:
+        fill(source.client, span, times=2)
+        run = Run(proxy.url, target.url, *span.options(), "--retries", "4", "--dry-run")
+        run.good()
+        check("flamegrid import: the source: the server says 503: made up; trying again, 2 of 4\n" in run.said, "%s", run.said)
+
+
+def case_one_is_not_many(seed):
+    span = Range()
+    with Place() as source:
+        push(source.client, {"__name__": "process_cpu", "service_name": "s", "only": "cpu"},
+             pprof.make({("main",): (1, 10**7)}, span.start_ns))
+        said = subprocess.run([PROGRAM, "import", "pyroscope", source.url, *span.options(), "--selector", '{__type__="cpu"}', "--dry-run"],
+                              capture_output=True, text=True, env=environment(), timeout=TIMEOUT_S, check=True).stdout
+        check("1 profile of 1 series; the import sends at least 1 request to the source\n" in said, "%s", said)
+
+
 def case_what_cannot_be_read_does_not_stop_the_rest(seed):
     span = Range()
     broken = {"word": "garbage"}
@@ -520,7 +550,7 @@ def case_each_side_gets_what_is_meant_for_it(seed):
             mine = {"FLAMEGRID_TOKEN": "target-token", "FLAMEGRID_TENANT": "x"}
             run = Run(before.url, behind.url, *span.options(), "--source-tenant", "a", "--retries", "0", env=mine)
             run.bad()
-            check("--ca-file" in run.said, "%s", run.said)
+            check("--source-ca-file" in run.said and "--ca-file" not in run.said.replace("--source-ca-file", ""), "%s", run.said)
             run = Run(before.url, behind.url, *span.options(), "--source-ca-file", paper.path("ca.pem"), env=mine)
             run.bad()
             shown = [name for _, headers in before.requests for name in headers if name in ("Authorization", "X-Scope-OrgID")]
@@ -556,6 +586,8 @@ def case_who_is_not_let_in_is_told_at_once(seed):
             run = Run(source.url, target.url, *span.options(), *options)
             run.bad()
             check(said in run.said, "%s", run.said)
+            hint = "--tenant or FLAMEGRID_TENANT names" if options else "--source-tenant names"
+            check("no org id; %s the tenant" % hint in run.said, "%s", run.said)
 
 
 def case_a_source_whose_limits_hide_the_past_is_told(seed):

@@ -43,7 +43,7 @@ const GOVERNED = {
   },
   "api/audit": {
     records: [
-      { seq: 1, ms: 1768478400000, kind: "refused", who: "token rFNqlw3J (grafana)", tenant: "shop", method: "POST", route: "/ingest", detail: "lacks the scope for this: push", status: 403, source: "10.0.0.7" },
+      { seq: 1, ms: 1768478400000, kind: "refused", who: "token rFNqlw3J (grafana)", tenant: "shop", method: "POST", route: "/ingest", detail: "needs the scope push", status: 403, source: "10.0.0.7" },
       { seq: 2, ms: 1768479000000, kind: "admin", who: "Ada", tenant: "shop", method: "POST", route: "/api/tokens", status: 200, source: "10.0.0.8" },
     ],
   },

@@ -308,6 +308,21 @@ static const struct fg_conf_field *limit_of(struct fg_slice name)
     return NULL;
 }
 
+/* Most names that are none are typos of one. */
+static enum fg_code fail_unknown(struct fg_slice name, struct fg_err *err)
+{
+    const char *known[LIMITS_MAX], *nearest;
+    size_t n = FG_MIN(fg_limit_n_fields, (size_t)LIMITS_MAX);
+
+    name = fg_slice_sub(name, 0, FG_ADMIN_WHO_MAX_BYTES);
+    for (size_t i = 0; i < n; i++)
+        known[i] = fg_limit_fields[i].key;
+    nearest = fg_nearest(name, known, n);
+    return fg_fail(err, FG_E_INVALID, "there is no limit \"%.*s\"%s%s%s", FG_S(name),
+                   nearest == NULL ? "" : "; did you mean ", nearest == NULL ? "" : nearest,
+                   nearest == NULL ? "" : "?");
+}
+
 static bool read_value(struct fg_json *json, struct fg_arena *arena, const char **ret_value)
 {
     switch (fg_json_next(json)) {
@@ -347,8 +362,7 @@ static enum fg_code read_limits(struct fg_admin_call *call, struct limits_edit *
         const struct fg_conf_field *field = limit_of(name);
 
         if (field == NULL)
-            return fg_fail(err, FG_E_INVALID, "there is no limit \"%.*s\"",
-                           FG_S(fg_slice_sub(name, 0, FG_ADMIN_WHO_MAX_BYTES)));
+            return fail_unknown(name, err);
         if (edit->n == LIMITS_MAX)
             return fg_fail(err, FG_E_INVALID, "more than %d limits", LIMITS_MAX);
         edit->fields[edit->n] = field;

@@ -163,16 +163,27 @@ void fg_grant_describe(const struct fg_grant *grant, char *out, size_t size)
     }
 }
 
+/* Names the scopes that would do: any one of them is enough. */
 static enum fg_code lacks_scope(const struct fg_grant *grant, struct fg_err *err)
 {
     char who[FG_ACCESS_NAME_MAX_BYTES + 1];
-    struct fg_buf names;
+    struct fg_buf names, list;
+    struct fg_slice rest;
+    size_t n = 0;
 
     fg_grant_describe(grant, who, sizeof who);
     fg_buf_init(&names, FG_ERR_MSG_MAX_BYTES);
+    fg_buf_init(&list, FG_ERR_MSG_MAX_BYTES);
     fg_access_write_scopes(grant->demanded, &names);
-    (void)fg_fail(err, FG_E_DENIED, "%s lacks the scope for this: %.*s", who,
-                  FG_S(fg_buf_slice(&names)));
+    for (rest = fg_buf_slice(&names); rest.len > 0; n++) {
+        size_t comma = FG_MIN(fg_slice_find(rest, ','), rest.len);
+
+        fg_buf_printf(&list, "%s%.*s", n == 0 ? "" : ", ", FG_S(fg_slice_sub(rest, 0, comma)));
+        rest = fg_slice_sub(rest, comma + 1, SIZE_MAX);
+    }
+    (void)fg_fail(err, FG_E_DENIED, "%s needs %s %.*s", who,
+                  n == 1 ? "the scope" : "one of the scopes", FG_S(fg_buf_slice(&list)));
+    fg_buf_done(&list);
     fg_buf_done(&names);
     return err->code;
 }

@@ -144,6 +144,8 @@ void fg_http_server_handles(struct fg_http_server *server, int by)
 
 /* --- addresses --- */
 
+enum { HOST_MAX_BYTES = 256 }; /* RFC 1035 2.3.4: a name has at most 255 */
+
 struct http_address {
     struct sockaddr_storage addr;
     socklen_t len;
@@ -200,14 +202,28 @@ static bool have_ipv6(void)
     return ok;
 }
 
-static enum fg_code resolve(const char *listen, struct http_address *ret_address,
-                            struct fg_err *err)
+/* Finds the address of a host. Returns why there is none; NULL: it was found. */
+static const char *look_up(const char *host, const char *port, struct http_address *ret_address)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found;
-    char host[256] = "";
+    int failed = getaddrinfo(host, port, &hints, &found);
+
+    if (failed != 0)
+        return gai_strerror(failed);
+    memset(&ret_address->addr, 0, sizeof ret_address->addr);
+    memcpy(&ret_address->addr, found->ai_addr, found->ai_addrlen);
+    ret_address->len = found->ai_addrlen;
+    freeaddrinfo(found);
+    return NULL;
+}
+
+static enum fg_code resolve(const char *listen, struct http_address *ret_address,
+                            struct fg_err *err)
+{
+    char host[HOST_MAX_BYTES] = "";
     const char *port = ""; /* gcc does not see that err->code is a failure below */
-    int failed;
+    const char *fault;
 
     if (split_listen(listen, host, sizeof host, &port, err) != FG_OK)
         return err->code;
@@ -215,15 +231,28 @@ static enum fg_code resolve(const char *listen, struct http_address *ret_address
         address_of_all(port, have_ipv6(), ret_address);
         return FG_OK;
     }
-    failed = getaddrinfo(host, port, &hints, &found);
-    if (failed != 0)
-        return fg_fail(err, FG_E_INVALID, "listen address \"%s\": %s", listen,
-                       gai_strerror(failed));
-    memset(&ret_address->addr, 0, sizeof ret_address->addr);
-    memcpy(&ret_address->addr, found->ai_addr, found->ai_addrlen);
-    ret_address->len = found->ai_addrlen;
-    freeaddrinfo(found);
-    return FG_OK;
+    fault = look_up(host, port, ret_address);
+    return fault == NULL ? FG_OK
+                         : fg_fail(err, FG_E_INVALID, "listen address \"%s\": %s", listen, fault);
+}
+
+enum fg_code fg_http_check_listen(const char *setting, const char *listen, struct fg_err *err)
+{
+    struct http_address address;
+    char host[HOST_MAX_BYTES] = "";
+    const char *port = "", *fault;
+    uint64_t number;
+
+    if (split_listen(listen, host, sizeof host, &port, err) != FG_OK) {
+        bool is_port = fg_parse_u64(fg_cstr(listen), &number) && number <= UINT16_MAX;
+
+        return fg_fail(err, FG_E_INVALID, "%s is %s: it has to be HOST:PORT, such as 127.0.0.1:%s",
+                       setting, listen, is_port ? listen : "4040");
+    }
+    fault = host[0] == '\0' ? NULL : look_up(host, port, &address);
+    return fault == NULL ? FG_OK
+                         : fg_fail(err, FG_E_INVALID, "%s is %s: the host %s has no address: %s",
+                                   setting, listen, host, fault);
 }
 
 static enum fg_code fail_listen(struct fg_err *err, int errnum, const char *listen)

@@ -105,7 +105,7 @@ static enum fg_code choose(const char *type, const char *const *ids, struct fg_s
 
     for (; ids[n] != NULL; n++)
         slices[n] = fg_cstr(ids[n]);
-    return cli_selection_choose_type(fg_cstr(type), slices, n, ret_id, err);
+    return cli_selection_choose_type(fg_cstr(type), slices, n, " of shop", ret_id, err);
 }
 
 static void profile_types_are_found_by_part_of_their_name(void **state)
@@ -146,7 +146,10 @@ static void matching_profile_types_are_listed(void **state)
          {BLOCK_ID, CPU_ID, MUTEX_ID},
          FG_E_INVALID,
          "it means several types, choose with --type: " BLOCK_ID ", " MUTEX_ID},
-        {"goroutine", {CPU_ID}, FG_E_NOT_FOUND, "there is no such type, only: " CPU_ID},
+        {"goroutine",
+         {CPU_ID},
+         FG_E_NOT_FOUND,
+         "no profiles of the type goroutine of shop; there are: " CPU_ID},
         {"cpu", {NULL}, FG_E_NOT_FOUND, "there are no profiles"},
     };
 

@@ -583,7 +583,7 @@ static void a_refusal_of_a_known_caller_names_scope_and_tenant(void **state)
     assert_int_equal(
         decide_at(f, f->headers[PUSH_A], FG_SCOPE_READ | FG_SCOPE_RULES, NOW_MS, &grant, &err),
         FG_E_DENIED);
-    (void)snprintf(want, sizeof want, "token %.8s (test) lacks the scope for this: read,rules",
+    (void)snprintf(want, sizeof want, "token %.8s (test) needs one of the scopes read, rules",
                    f->texts[PUSH_A] + 4);
     assert_string_equal(err.msg, want);
     assert_int_equal(decide_at(f, f->headers[PUSH_A], FG_SCOPE_PUSH, NOW_MS, &grant, &err), FG_OK);
@@ -806,7 +806,7 @@ static void roles_of_people_are_about_tenants(void **state)
     /* She may read a, and govern b: neither gives her the other. */
     assert_int_equal(fg_grant_tenants(&grant, true, in_header("a"), &ids, &err), FG_OK);
     assert_int_equal(fg_grant_tenants(&grant, true, in_header("b"), &ids, &err), FG_E_DENIED);
-    assert_string_equal(err.msg, "ann@example.com lacks the scope for this: read");
+    assert_string_equal(err.msg, "ann@example.com needs the scope read");
     assert_int_equal(fg_grant_tenants(&grant, true, in_header("a|b"), &ids, &err), FG_E_DENIED);
     assert_int_equal(fg_grant_tenants(&grant, true, in_header("x"), &ids, &err), FG_E_DENIED);
     assert_int_equal(fg_grant_tenants(&grant, true, in_header(NULL), &ids, &err), FG_E_NO_TENANT);
