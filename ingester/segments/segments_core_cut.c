@@ -331,8 +331,9 @@ bool ing_cut_is_ours(const struct ing_segments_core *core, const struct fg_l0 *l
 
 static void begin_upload(struct ing_segments_core *core, struct ing_segments_effects *effects)
 {
-    /* A manifest that is being read may have an earlier upload of this cut, whose swap arrived late.
-     * Then its chunks have to be marked at once, which an upload would put off until its end. */
+    /* A manifest that is being read may have an earlier upload of this cut, whose swap arrived
+     * late. Then its chunks have to be marked at once, which an upload would put off until its end.
+     */
     if (core->follow == FOLLOW_READING)
         return;
     ing_chunk_list_keep(&core->pinned, CHUNK_SEALED);

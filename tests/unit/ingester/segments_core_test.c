@@ -294,7 +294,7 @@ static void failed_effects_are_retried(void **state)
     assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
     run_failed(&run, SEGMENTS_UPLOAD);
     assert_null(run_wants(&run, SEGMENTS_UPLOAD));
-    run_tick(&run, FG_MINUTE_NS); /* the pause is over */
+    run_tick(&run, FG_MINUTE_NS);                  /* the pause is over */
     assert_null(run_wants(&run, SEGMENTS_UPLOAD)); /* the manifest that is read may have the cut */
     run_event(&run, SEGMENTS_MANIFEST);
     assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
