@@ -262,6 +262,7 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
                 .member = &ingester->member,
                 .dedup = ingester->dedup,
                 .outbox = ingester->outbox,
+                .compare_piece_bytes = config->compare_piece_bytes,
                 .registry = config->registry,
                 .conditions = config->conditions,
                 .clock = config->clock,

@@ -67,6 +67,7 @@ struct ing_config {
     uint64_t query_pass_bytes;  /* what services of one pass of a query may take before no other is
                                    opened; 0: a quarter of settings->query_max_bytes, so that those
                                    that are open may grow; tests choose less */
+    size_t compare_piece_bytes; /* see struct ing_segments_config; 0: the default */
     /* With a member whose store is this one (ing_member_find_store()) and whose on_drain calls
      * ing_drain(). Started later, stopped before the ingester is destroyed. Borrowed; NULL: a
      * single ingester. */

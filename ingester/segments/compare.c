@@ -1,18 +1,26 @@
 /*
- * Comparing the head with the bucket, in two halves (compare.h). Between the halves pushes arrive,
- * so the second half lists the chunks of the head again and goes only by the ids that the first
- * half found.
+ * Comparing the head with the bucket, in two halves (compare.h). Between the halves, and between
+ * the pieces of the second one, pushes arrive and chunks are sealed. So each piece lists the chunks
+ * of a group again and goes only by the ids that the first half found.
  *
- * The second half changes nothing in memory before its batch is written. It collects chunks as they
- * are to be (`changed`), and with an undo batch the way back.
+ * A piece changes nothing in memory before its batch is written. It collects chunks as they are to
+ * be (`changed`), and with an undo batch the way back.
  */
 #include "ingester/segments/compare.h"
+
+#include <stdlib.h>
+
+enum { CHUNK_RECORD_BYTES = 128 }; /* in a batch, at most (ing_head_chunk_put()) */
 
 static const size_t arena_max_bytes = (size_t)1 << 30; /* 16 bytes for each profile, and some */
 
 void ing_compare_done(struct ing_compare *compare)
 {
     fg_arena_destroy(compare->arena);
+    free(compare->place.done);
+    free(compare->outcomes);
+    free(compare->missing);
+    free(compare->unsure);
     *compare = (struct ing_compare){0};
 }
 
@@ -137,17 +145,22 @@ struct compare_walk {
     struct ing_head_profile_key key; /* of the profile it stands on */
 };
 
+/* from: the profile to begin with, if it is still there, or the one behind it; NULL: the first. */
 static void walk_start(struct compare_walk *walk, struct fg_store *store,
-                       const struct ing_head_chunk_key *chunk)
+                       const struct ing_head_chunk_key *chunk,
+                       const struct ing_head_profile_key *from)
 {
-    struct fg_buf from;
+    struct fg_buf bytes;
 
-    fg_buf_init(&from, HEAD_CHUNK_KEY_BYTES);
-    ing_head_put_chunk_key(&from, chunk);
+    fg_buf_init(&bytes, HEAD_PROFILE_KEY_BYTES);
+    if (from == NULL)
+        ing_head_put_chunk_key(&bytes, chunk);
+    else
+        ing_head_put_profile_key(&bytes, from);
     walk->chunk = chunk;
     /* To the end of the family, since walk_next() stops at the first key of another chunk. */
-    walk->iter = fg_store_iter_create(store, HEAD_PROFILES, fg_buf_slice(&from), FG_LIT(""));
-    fg_buf_done(&from);
+    walk->iter = fg_store_iter_create(store, HEAD_PROFILES, fg_buf_slice(&bytes), FG_LIT(""));
+    fg_buf_done(&bytes);
 }
 
 static bool walk_next(struct compare_walk *walk, bool first)
@@ -173,16 +186,46 @@ static enum fg_code walk_end(struct compare_walk *walk, struct fg_err *err)
 struct applying {
     const struct ing_compare_head *head;
     struct ing_compare *compare;
-    struct ing_compare_group *group;   /* that is being looked at */
+    const struct ing_compare_targets *targets;
+    struct ing_compare_group *group; /* that is being looked at */
+    struct ing_head_chunk *chunks;   /* of the group, as they are in memory, by number */
+    size_t n_chunks, cap_chunks;
     bool has_to;                       /* its open chunk is committed: */
     uint32_t to;                       /* where leftovers go then */
     struct fg_store_batch batch, undo; /* undo: profiles and chunks as they are now */
     struct ing_head_chunk *changed;    /* as they are to be */
-    size_t n_changed;
-    uint32_t (*leftover)(void *arg, const struct ing_head_chunk_key *chunk);
-    void *arg;
+    size_t n_changed, cap_changed;
     struct fg_err *err;
 };
+
+/* Returns true if the piece is to end here. What it writes and its undo are about as large. An
+ * empty piece is not full, so each one makes progress. */
+static bool is_full(const struct applying *applying)
+{
+    return FG_MAX(applying->batch.ops.len, applying->undo.ops.len) +
+               applying->n_changed * CHUNK_RECORD_BYTES >=
+           applying->head->piece_bytes;
+}
+
+static void add_outcome(struct ing_compare *compare, const struct ing_segments_outcome *outcome)
+{
+    if (compare->n_outcomes == compare->cap_outcomes) {
+        compare->cap_outcomes = FG_MAX(16, compare->cap_outcomes * 2);
+        compare->outcomes =
+            fg_realloc(compare->outcomes, compare->cap_outcomes * sizeof *compare->outcomes);
+    }
+    compare->outcomes[compare->n_outcomes++] = *outcome;
+}
+
+static void add_group(struct ing_head_group_key **groups, uint32_t *n, uint32_t *cap,
+                      const struct ing_head_group_key *group)
+{
+    if (*n == *cap) {
+        *cap = FG_MAX(16, *cap * 2);
+        *groups = fg_realloc(*groups, *cap * sizeof **groups);
+    }
+    (*groups)[(*n)++] = *group;
+}
 
 static bool is_held(const struct ing_compare_group *group, struct fg_id id)
 {
@@ -190,7 +233,8 @@ static bool is_held(const struct ing_compare_group *group, struct fg_id id)
                    cmp_ids) != NULL;
 }
 
-/* Returns the chunk as it is to be written, which starts as it is in memory. */
+/* Returns the chunk as it is to be written, which starts as it is in memory. Valid until the next
+ * call. */
 static struct ing_head_chunk *changed_chunk(struct applying *applying,
                                             const struct ing_head_chunk_key *key,
                                             const struct ing_head_chunk *like)
@@ -202,6 +246,11 @@ static struct ing_head_chunk *changed_chunk(struct applying *applying,
             break;
         if (ing_head_same_chunk(&applying->changed[i - 1].key, key))
             return &applying->changed[i - 1];
+    }
+    if (applying->n_changed == applying->cap_changed) {
+        applying->cap_changed = FG_MAX(16, applying->cap_changed * 2);
+        applying->changed =
+            fg_realloc(applying->changed, applying->cap_changed * sizeof *applying->changed);
     }
     chunk = &applying->changed[applying->n_changed++];
     if (!ing_head_chunks_find(applying->head->chunks, key, chunk)) {
@@ -215,8 +264,9 @@ static struct ing_head_chunk *changed_chunk(struct applying *applying,
     return chunk;
 }
 
+/* Moves the profile that the walk stands on. */
 static void move_profile(struct applying *applying, const struct compare_walk *walk,
-                         struct ing_head_chunk *leftover)
+                         const struct ing_head_chunk_key *to)
 {
     struct ing_head_profile_key key = walk->key;
     struct fg_buf bytes;
@@ -227,134 +277,313 @@ static void move_profile(struct applying *applying, const struct compare_walk *w
     fg_store_delete(&applying->batch, HEAD_PROFILES, fg_buf_slice(&bytes));
     fg_store_put(&applying->undo, HEAD_PROFILES, fg_buf_slice(&bytes), walk->iter->value);
     fg_buf_clear(&bytes);
-    key.chunk = leftover->key;
+    key.chunk = *to;
     ing_head_put_profile_key(&bytes, &key);
     fg_store_put(&applying->batch, HEAD_PROFILES, fg_buf_slice(&bytes), walk->iter->value);
     fg_store_delete(&applying->undo, HEAD_PROFILES, fg_buf_slice(&bytes));
     fg_buf_done(&bytes);
-    ing_head_chunk_add(leftover, key.time_ns, key.id, walk->iter->value.len);
 }
 
-/* Splits the profiles of a chunk into those that the bucket has and those that it lacks. */
+/* Counts the profiles of a chunk that the bucket has and those that it lacks. */
 static enum fg_code divide(const struct applying *applying, const struct ing_head_chunk *chunk,
-                           struct ing_head_chunk *kept, struct ing_head_chunk *moved)
+                           struct ing_head_chunk *held, struct ing_head_chunk *lacking)
 {
     const struct ing_compare_group *group = applying->group;
     struct compare_walk walk;
 
-    *kept = *moved = ing_head_chunk_empty(&chunk->key);
+    *held = *lacking = ing_head_chunk_empty(&chunk->key);
     if (chunk->count == group->committed.n && fg_id_eq(chunk->digest, group->digest)) {
-        *kept = *chunk; /* the usual case: just what we had was committed by another */
+        *held = *chunk; /* the usual case: just what we had was committed by another */
         return FG_OK;
     }
-    walk_start(&walk, applying->head->store, &chunk->key);
+    walk_start(&walk, applying->head->store, &chunk->key, NULL);
     for (bool first = true; walk_next(&walk, first); first = false)
-        ing_head_chunk_add(is_held(group, walk.key.id) ? kept : moved, walk.key.time_ns,
+        ing_head_chunk_add(is_held(group, walk.key.id) ? held : lacking, walk.key.time_ns,
                            walk.key.id, walk.iter->value.len);
     return walk_end(&walk, applying->err);
 }
 
-static enum fg_code move_profiles(struct applying *applying, const struct ing_head_chunk *chunk)
+/* ---- one chunk ---- */
+
+/* Moves the profiles that the bucket lacks to the open chunk. */
+static enum fg_code move_leftovers(struct applying *applying, const struct ing_head_chunk *chunk,
+                                   const struct ing_head_chunk_key *to,
+                                   const struct ing_head_chunk *lacking)
 {
-    const struct ing_head_chunk_key to = {
-        chunk->key.group,
-        applying->has_to ? applying->to : applying->leftover(applying->arg, &chunk->key)};
-    struct ing_head_chunk *leftover = changed_chunk(applying, &to, chunk);
     struct compare_walk walk;
 
-    walk_start(&walk, applying->head->store, &chunk->key);
+    ing_head_chunk_join(changed_chunk(applying, to, chunk), lacking);
+    walk_start(&walk, applying->head->store, &chunk->key, NULL);
     for (bool first = true; walk_next(&walk, first); first = false)
         if (!is_held(applying->group, walk.key.id))
-            move_profile(applying, &walk, leftover);
+            move_profile(applying, &walk, to);
     return walk_end(&walk, applying->err);
 }
 
-/* If the bucket has a profile of the chunk, moves the others and marks the chunk committed. */
-static enum fg_code apply_chunk(struct applying *applying, const struct ing_head_chunk *chunk)
+/* Marks the chunk committed without its leftovers. */
+static enum fg_code commit_chunk(struct applying *applying, const struct ing_head_chunk *chunk,
+                                 struct ing_head_chunk *held, const struct ing_head_chunk *lacking)
 {
-    struct ing_compare *compare = applying->compare;
-    struct ing_head_chunk kept, moved;
+    const struct ing_compare_targets *targets = applying->targets;
+    struct ing_head_chunk_key to = {chunk->key.group, applying->to};
 
-    /* Count before moving: a chunk of which the bucket has nothing stays as it is, and that is the
-     * usual case. */
-    if (divide(applying, chunk, &kept, &moved) != FG_OK)
-        return applying->err->code;
-    if (kept.count == 0)
-        return FG_OK;
+    if (!applying->has_to)
+        to.number = targets->leftover(targets->arg, &chunk->key);
     if (chunk->state == CHUNK_OPEN) {
-        /* Once, for all chunks of the group: in memory the open chunk stays open until the event is
+        /* For all chunks of the group: in memory the open chunk stays open until the event is
          * handed in, so the core would go on naming it. */
-        applying->to = applying->leftover(applying->arg, &chunk->key);
+        applying->to = to.number;
         applying->has_to = true;
     }
-    if (moved.count > 0 && move_profiles(applying, chunk) != FG_OK)
+    if (lacking->count > 0 && move_leftovers(applying, chunk, &to, lacking) != FG_OK)
         return applying->err->code;
-    kept.born = chunk->born;
-    kept.opened_wall_ns = chunk->opened_wall_ns;
-    kept.state = CHUNK_COMMITTED;
-    kept.generation = compare->generation;
-    *changed_chunk(applying, &chunk->key, chunk) = kept;
-    applying->group->n_met += kept.count;
-    compare->outcomes[compare->n_outcomes++] = (struct ing_segments_outcome){
-        .group = chunk->key.group,
-        .number = chunk->key.number,
-        .moved_profiles = moved.count,
-        .moved_bytes = moved.bytes,
-    };
+    held->born = chunk->born;
+    held->opened_wall_ns = chunk->opened_wall_ns;
+    held->state = CHUNK_COMMITTED;
+    held->generation = applying->compare->generation;
+    *changed_chunk(applying, &chunk->key, chunk) = *held;
+    applying->group->n_met += held->count;
+    add_outcome(applying->compare, &(struct ing_segments_outcome){
+                                       .group = chunk->key.group,
+                                       .number = chunk->key.number,
+                                       .to = to.number,
+                                       .moved_profiles = lacking->count,
+                                       .moved_bytes = lacking->bytes,
+                                   });
     return FG_OK;
 }
 
-/* Applies the comparison to the chunks of one group. The open one comes first: leftovers of the
- * others go into it, unless it becomes committed itself. */
-static enum fg_code apply_group(struct applying *applying, const struct ing_head_chunk *chunks,
-                                size_t n)
+/* Returns the committed chunk that profiles of the group move to. */
+static struct ing_head_chunk_key split_target(const struct applying *applying)
+{
+    const struct ing_compare_place *place = &applying->compare->place;
+    struct ing_head_chunk_key to = {applying->group->key, place->split};
+    struct ing_head_chunk known;
+
+    /* One for all pieces, since a push looks for duplicates in each chunk of its group. But it may
+     * have been evicted since the last piece. */
+    if (place->has_split && ing_head_chunks_find(applying->head->chunks, &to, &known)) {
+        fg_assert(known.state == CHUNK_COMMITTED &&
+                  known.generation == applying->compare->generation);
+        return to;
+    }
+    /* The same answer for all chunks of the group in this piece, since the core takes no step. */
+    to.number = applying->targets->split(applying->targets->arg, &applying->group->key);
+    return to;
+}
+
+/* Notes that profiles of a chunk have moved to a committed one. */
+static void note_split(struct applying *applying, const struct ing_head_chunk *chunk,
+                       const struct ing_head_chunk_key *to, const struct ing_head_chunk *moved)
+{
+    struct ing_compare_place *place = &applying->compare->place;
+    struct ing_head_chunk *rest, *target;
+
+    /* Only now that the chunk will be there: else a push could take its number. */
+    place->has_split = true;
+    place->split = to->number;
+    /* Its times may now be wider than those of its profiles. That costs a reader a look. */
+    rest = changed_chunk(applying, &chunk->key, chunk);
+    rest->count -= moved->count;
+    rest->bytes -= moved->bytes;
+    rest->digest = fg_id_sub(rest->digest, moved->digest);
+    target = changed_chunk(applying, to, chunk);
+    target->state = CHUNK_COMMITTED;
+    target->generation = applying->compare->generation;
+    ing_head_chunk_join(target, moved);
+    applying->group->n_met += moved->count;
+    add_outcome(applying->compare, &(struct ing_segments_outcome){
+                                       .group = chunk->key.group,
+                                       .number = chunk->key.number,
+                                       .to = to->number,
+                                       .split = true,
+                                       .moved_profiles = moved->count,
+                                       .moved_bytes = moved->bytes,
+                                   });
+}
+
+/* Moves the profiles that the bucket has to a committed chunk, as many as the piece takes. */
+static enum fg_code split_chunk(struct applying *applying, const struct ing_head_chunk *chunk)
+{
+    struct ing_compare_place *place = &applying->compare->place;
+    const struct ing_head_chunk_key to = split_target(applying);
+    struct ing_head_chunk moved = ing_head_chunk_empty(&to);
+    struct compare_walk walk;
+
+    walk_start(&walk, applying->head->store, &chunk->key, place->in_chunk ? &place->next : NULL);
+    place->in_chunk = false;
+    for (bool first = true; walk_next(&walk, first); first = false) {
+        if (!is_held(applying->group, walk.key.id))
+            continue;
+        if (is_full(applying)) {
+            place->in_chunk = true;
+            place->next = walk.key;
+            break;
+        }
+        move_profile(applying, &walk, &to);
+        ing_head_chunk_add(&moved, walk.key.time_ns, walk.key.id, walk.iter->value.len);
+    }
+    if (moved.count > 0)
+        note_split(applying, chunk, &to, &moved);
+    return walk_end(&walk, applying->err);
+}
+
+/* Returns what moving these profiles takes in a batch. */
+static size_t cost_of(const struct ing_head_chunk *profiles)
+{
+    return profiles->bytes + profiles->count * 2 * (HEAD_PROFILE_KEY_BYTES + 8);
+}
+
+/* Separates what the bucket has of a chunk. */
+static enum fg_code apply_chunk(struct applying *applying, const struct ing_head_chunk *chunk)
+{
+    struct ing_compare_place *place = &applying->compare->place;
+    struct ing_head_chunk held, lacking;
+
+    if (place->in_chunk && ing_head_same_chunk(&place->next.chunk, &chunk->key))
+        return split_chunk(applying, chunk);
+    place->in_chunk = false;
+    /* Count before moving: a chunk of which the bucket has nothing stays as it is, and that is the
+     * usual case. */
+    if (divide(applying, chunk, &held, &lacking) != FG_OK)
+        return applying->err->code;
+    if (held.count == 0)
+        return FG_OK;
+    if (lacking.count == 0 ||
+        (lacking.bytes <= held.bytes && cost_of(&lacking) <= applying->head->piece_bytes))
+        return commit_chunk(applying, chunk, &held, &lacking);
+    return split_chunk(applying, chunk);
+}
+
+/* ---- one group ---- */
+
+static int cmp_chunks(const void *left, const void *right)
+{
+    return ing_head_chunk_cmp(&((const struct ing_head_chunk *)left)->key,
+                              &((const struct ing_head_chunk *)right)->key);
+}
+
+static void list_chunks(struct applying *applying)
+{
+    size_t n, kept = 0;
+
+    /* Only this thread adds chunks, so the second call finds as many as the first one counted. */
+    while ((n = ing_head_chunks_of_group(applying->head->chunks, &applying->group->key,
+                                         applying->chunks, applying->cap_chunks)) >
+           applying->cap_chunks) {
+        applying->cap_chunks = FG_MAX(8, n);
+        applying->chunks =
+            fg_realloc(applying->chunks, applying->cap_chunks * sizeof *applying->chunks);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (applying->chunks[i].count > 0)
+            applying->chunks[kept++] = applying->chunks[i];
+    applying->n_chunks = kept;
+    if (kept > 1)
+        qsort(applying->chunks, kept, sizeof *applying->chunks, cmp_chunks);
+}
+
+static bool is_done(const struct ing_compare_place *place, uint32_t number)
+{
+    for (size_t i = 0; i < place->n_done; i++)
+        if (place->done[i] == number)
+            return true;
+    return false;
+}
+
+static void note_done(struct ing_compare_place *place, uint32_t number)
+{
+    if (place->n_done == place->cap_done) {
+        place->cap_done = FG_MAX(16, place->cap_done * 2);
+        place->done = fg_realloc(place->done, place->cap_done * sizeof *place->done);
+    }
+    place->done[place->n_done++] = number;
+}
+
+/* Returns the next chunk to look at; NULL: the group is done. The open one comes first: leftovers
+ * of the others go into it, unless it becomes committed itself. Then chunks of other states, newest
+ * first. An unchecked one needs a look at all objects: one segment that lacks an id proves nothing.
+ */
+static const struct ing_head_chunk *next_chunk(const struct applying *applying)
+{
+    const struct ing_compare *compare = applying->compare;
+    const struct ing_head_chunk *next = NULL;
+
+    for (size_t i = 0; i < applying->n_chunks; i++) {
+        const struct ing_head_chunk *chunk = &applying->chunks[i];
+
+        if (chunk->state == CHUNK_COMMITTED || (chunk->state == CHUNK_UNCHECKED && !compare->all) ||
+            is_done(&compare->place, chunk->key.number))
+            continue;
+        if (chunk->state == CHUNK_OPEN)
+            return chunk;
+        next = chunk;
+    }
+    return next;
+}
+
+static void make_unchecked(struct applying *applying)
 {
     struct ing_compare *compare = applying->compare;
 
+    for (size_t i = 0; i < applying->n_chunks; i++) {
+        const struct ing_head_chunk *chunk = &applying->chunks[i];
+
+        if (chunk->state != CHUNK_COMMITTED && chunk->state != CHUNK_UNCHECKED)
+            changed_chunk(applying, &chunk->key, chunk)->state = CHUNK_UNCHECKED;
+    }
+    add_group(&compare->unsure, &compare->n_unsure, &compare->cap_unsure, &applying->group->key);
+}
+
+/* Applies the comparison to the chunks of one group. *ret_done: false if the piece is full before.
+ */
+static enum fg_code apply_group(struct applying *applying, bool *ret_done)
+{
+    struct ing_compare_place *place = &applying->compare->place;
+    const struct ing_head_chunk *chunk;
+
+    list_chunks(applying);
     /* What is missing in a damaged object cannot be told from what was never committed: decide
      * nothing. Uncommitted chunks are neither shown nor committed until a comparison succeeds. */
-    if (applying->group->unsure) {
-        for (size_t i = 0; i < n; i++)
-            if (chunks[i].state != CHUNK_COMMITTED && chunks[i].state != CHUNK_UNCHECKED)
-                changed_chunk(applying, &chunks[i].key, &chunks[i])->state = CHUNK_UNCHECKED;
-        compare->unsure[compare->n_unsure++] = applying->group->key;
-        return FG_OK;
-    }
+    if (applying->group->unsure)
+        make_unchecked(applying);
     applying->has_to = false;
-    for (size_t i = 0; i < n; i++)
-        if (chunks[i].state == CHUNK_OPEN && apply_chunk(applying, &chunks[i]) != FG_OK)
+    while (!applying->group->unsure && (chunk = next_chunk(applying)) != NULL) {
+        *ret_done = false;
+        if (is_full(applying))
+            return FG_OK;
+        if (apply_chunk(applying, chunk) != FG_OK)
             return applying->err->code;
-    /* Chunks of other states, newest first. An unchecked one needs a look at all objects: one
-     * segment that lacks an id proves nothing. */
-    for (size_t i = n; i > 0; i--)
-        if (chunks[i - 1].state != CHUNK_COMMITTED && chunks[i - 1].state != CHUNK_OPEN &&
-            (chunks[i - 1].state != CHUNK_UNCHECKED || compare->all) &&
-            apply_chunk(applying, &chunks[i - 1]) != FG_OK)
-            return applying->err->code;
+        if (place->in_chunk)
+            return FG_OK;
+        note_done(place, chunk->key.number);
+    }
+    place->n_done = 0;
+    place->in_chunk = place->has_split = false;
+    *ret_done = true;
     return FG_OK;
 }
 
-/* Walks the chunks of the head and the groups of the comparison together; both are sorted by group.
- */
-static enum fg_code apply_chunks(struct applying *applying, const struct ing_head_chunk *chunks,
-                                 size_t n)
+/* ---- one piece ---- */
+
+static enum fg_code collect_piece(struct applying *applying)
 {
     struct ing_compare *compare = applying->compare;
-    size_t g = 0, next;
+    bool done = true;
 
-    for (size_t i = 0; i < n; i = next) {
-        const struct ing_head_group_key *key = &chunks[i].key.group;
+    while (done && compare->place.group < compare->n_groups && !is_full(applying)) {
+        struct ing_compare_group *group = &compare->groups[compare->place.group];
 
-        for (next = i + 1; next < n && ing_head_same_group(&chunks[next].key.group, key);)
-            next++;
-        while (g < compare->n_groups && ing_head_group_cmp(&compare->groups[g].key, key) < 0)
-            g++;
-        if (g == compare->n_groups)
-            break;
-        applying->group = &compare->groups[g];
-        if (ing_head_same_group(&applying->group->key, key) &&
-            apply_group(applying, chunks + i, next - i) != FG_OK)
+        applying->group = group;
+        if (apply_group(applying, &done) != FG_OK)
             return applying->err->code;
+        /* Lists groups of which the bucket has profiles that no uncommitted chunk has. A profile
+         * is in one segment only, so chunks that were committed before cannot have these either. A
+         * group that goes on in the next piece is listed for the sake of the pushes in between:
+         * they are looked up, since the walk does not come back to where they may go. */
+        if (group->n_met < group->committed.n || group->unsure)
+            add_group(&compare->missing, &compare->n_missing, &compare->cap_missing, &group->key);
+        compare->place.group += done;
     }
     return FG_OK;
 }
@@ -384,39 +613,25 @@ static enum fg_code write_changes(struct applying *applying)
 }
 
 enum fg_code ing_compare_apply(const struct ing_compare_head *head, struct ing_compare *compare,
-                               uint32_t (*leftover)(void *arg,
-                                                    const struct ing_head_chunk_key *chunk),
-                               void *arg, struct fg_err *err)
+                               const struct ing_compare_targets *targets, struct fg_err *err)
 {
-    struct applying applying = {
-        .head = head, .compare = compare, .leftover = leftover, .arg = arg, .err = err};
-    struct ing_head_chunk *chunks = NULL;
+    struct applying applying = {.head = head, .compare = compare, .targets = targets, .err = err};
     enum fg_code code;
-    size_t n = 0;
 
+    compare->more = false; /* nor after a failure */
+    compare->n_outcomes = compare->n_missing = compare->n_unsure = 0;
     /* First undo what failed writes left, or their profiles would be moved along. */
-    if (ing_head_writer_settle(head->writer, err) != FG_OK ||
-        find_chunks(head, compare->arena, &chunks, &n, err) != FG_OK)
+    if (ing_head_writer_settle(head->writer, err) != FG_OK)
         return err->code;
-    /* Each chunk changes itself and at most one target. */
-    applying.changed = fg_arena_new(compare->arena, struct ing_head_chunk, 2 * n);
-    compare->outcomes = fg_arena_new(compare->arena, struct ing_segments_outcome, n);
-    compare->missing = fg_arena_new(compare->arena, struct ing_head_group_key, compare->n_groups);
-    compare->unsure = fg_arena_new(compare->arena, struct ing_head_group_key, compare->n_groups);
-    if (applying.changed == NULL || compare->outcomes == NULL || compare->missing == NULL ||
-        compare->unsure == NULL)
-        return too_many(err);
     fg_store_batch_init(&applying.batch);
     fg_store_batch_init(&applying.undo);
-    code = apply_chunks(&applying, chunks, n);
+    code = collect_piece(&applying);
     if (code == FG_OK)
         code = write_changes(&applying);
+    compare->more = code == FG_OK && compare->place.group < compare->n_groups;
     fg_store_batch_done(&applying.batch);
     fg_store_batch_done(&applying.undo);
-    /* Lists groups of which the bucket has profiles that no uncommitted chunk has. A profile is in
-     * one segment only, so chunks that were committed before cannot have these either. */
-    for (size_t i = 0; code == FG_OK && i < compare->n_groups; i++)
-        if (compare->groups[i].n_met < compare->groups[i].committed.n || compare->groups[i].unsure)
-            compare->missing[compare->n_missing++] = compare->groups[i].key;
+    free(applying.chunks);
+    free(applying.changed);
     return code;
 }

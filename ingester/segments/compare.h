@@ -4,11 +4,24 @@
  * wait, and the head is changed with no push in between:
  *
  *   segments' thread     ing_compare_find()     finds the ids of the head's groups in the bucket
- *   committer's thread   ing_compare_apply()    moves the profiles that the bucket lacks to another
- *                                               chunk
+ *   committer's thread   ing_compare_apply()    separates the profiles that the bucket has from
+ *                                               those that it lacks; one piece with each call
  *
  * It reads all ids of a group, not only those that the head has: a profile that arrives between
  * the halves may be in the bucket, and needs no lookup if nothing of its group was missing.
+ *
+ * Pieces. A head that was away may have to separate gigabytes, and a batch has an end. So each call
+ * of the second half writes one batch of about piece_bytes, and its results go to the core before
+ * the next call. A chunk is separated in one of two ways:
+ *
+ *   few profiles are missing in the bucket    these move to the open chunk, and the chunk is marked
+ *                                             committed: in one batch
+ *   else                                      those that the bucket has move to a new chunk that is
+ *                                             committed, and the chunk stays what it was
+ *
+ * The second way can stop after any profile, for the next piece, a failure or a crash: both chunks
+ * are then what their states say, and a later comparison goes on with what is left. The first way
+ * cannot, since two chunks of a group would be open.
  */
 #ifndef FG_INGESTER_SEGMENTS_COMPARE_H
 #define FG_INGESTER_SEGMENTS_COMPARE_H
@@ -26,6 +39,7 @@ struct ing_compare_head {
     struct ing_head_chunks *chunks;
     struct ing_dedup *dedup;
     struct ing_head_writer *writer;
+    size_t piece_bytes; /* > 0: a batch takes at most twice as much, and a profile */
 };
 
 /* A group of the head of which the bucket has profiles, or may have. */
@@ -37,6 +51,20 @@ struct ing_compare_group {
     bool unsure;                    /* a damaged object may have more */
 };
 
+/* How far ing_compare_apply() has come. */
+struct ing_compare_place {
+    size_t group; /* those before are done */
+    /* Of that group: chunks that are done, by number. */
+    uint32_t *done;
+    size_t n_done, cap_done;
+    /* Of that group: a chunk is being split, and this profile is the next one to move. */
+    bool in_chunk;
+    struct ing_head_profile_key next;
+    /* Of that group: the committed chunk that profiles moved to. */
+    bool has_split;
+    uint32_t split;
+};
+
 struct ing_compare {
     struct fg_arena *arena;
     struct ing_compare_group *groups; /* by tenant, shard, window */
@@ -44,15 +72,26 @@ struct ing_compare {
     bool all;            /* all live objects were read, not one segment only */
     uint64_t generation; /* of the segment or the snapshot */
 
-    /* Set by ing_compare_apply(), for the core. */
+    struct ing_compare_place place;
+
+    /* Set by each ing_compare_apply(), for the core. */
+    bool more; /* it is to be called again */
     struct ing_segments_outcome *outcomes;
-    uint32_t n_outcomes;
-    /* Of one segment: groups of which it has profiles that our chunks lack. */
+    uint32_t n_outcomes, cap_outcomes;
+    /* Of one segment: groups of which it has profiles that our chunks lack, or that are not done.
+     */
     struct ing_head_group_key *missing;
-    uint32_t n_missing;
+    uint32_t n_missing, cap_missing;
     /* Groups that a damaged object may contain, ascending: their chunks become unchecked. */
     struct ing_head_group_key *unsure;
-    uint32_t n_unsure;
+    uint32_t n_unsure, cap_unsure;
+};
+
+/* Which chunks profiles move to, as the core says. */
+struct ing_compare_targets {
+    uint32_t (*leftover)(void *arg, const struct ing_head_chunk_key *chunk);
+    uint32_t (*split)(void *arg, const struct ing_head_group_key *group);
+    void *arg;
 };
 
 struct ing_compare_asking {
@@ -71,13 +110,13 @@ enum fg_code ing_compare_find(const struct ing_compare_head *head,
                               const struct ing_compare_asking *asking,
                               struct ing_compare *ret_compare, struct fg_err *err) fg_must_check;
 
-/* Marks chunks committed whose profiles the bucket has, and moves their other profiles to the chunk
- * that leftover() names (ing_segments_core_leftover()); one durable batch. FG_E_UNAVAILABLE. The
- * committer's thread. */
+/* Applies the next piece in one durable batch: separates chunks as said above, and makes the chunks
+ * unchecked of groups that are unsure. Call it again while compare->more, with pushes and steps of
+ * the core in between as they come. After a failure the comparison is over, and what earlier calls
+ * have written stays. FG_E_UNAVAILABLE. The committer's thread. */
 enum fg_code ing_compare_apply(const struct ing_compare_head *head, struct ing_compare *compare,
-                               uint32_t (*leftover)(void *arg,
-                                                    const struct ing_head_chunk_key *chunk),
-                               void *arg, struct fg_err *err) fg_must_check;
+                               const struct ing_compare_targets *targets,
+                               struct fg_err *err) fg_must_check;
 
 /* Frees a comparison. Accepts a zeroed one. */
 void ing_compare_done(struct ing_compare *compare);

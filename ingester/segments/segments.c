@@ -51,6 +51,8 @@ enum {
     CHUNKS_MAX = 1 << 20,
     /* Each step consumes one event and adds at most one for each of its effects. */
     EVENTS_MAX = 2 * SEGMENTS_EFFECTS_MAX,
+    /* Of a COMPARE in one batch: readers and pushes wait for its write. Its undo takes as much. */
+    COMPARE_PIECE_BYTES = 8 * 1024 * 1024,
     /* For the copy of all chunks that the start hands to the core. */
     ARENA_MAX_BYTES = 512 * 1024 * 1024,
 };
@@ -89,9 +91,16 @@ struct step_request {
 
 static struct ing_compare_head compare_head(const struct ing_segments *segments)
 {
-    return (struct ing_compare_head){segments->config.head.store, segments->config.head.catalog,
-                                     segments->config.chunks, segments->config.dedup,
-                                     segments->config.writer};
+    return (struct ing_compare_head){
+        .store = segments->config.head.store,
+        .catalog = segments->config.head.catalog,
+        .chunks = segments->config.chunks,
+        .dedup = segments->config.dedup,
+        .writer = segments->config.writer,
+        .piece_bytes = segments->config.compare_piece_bytes > 0
+                           ? segments->config.compare_piece_bytes
+                           : COMPARE_PIECE_BYTES,
+    };
 }
 
 static uint32_t leftover_of(void *arg, const struct ing_head_chunk_key *chunk)
@@ -101,21 +110,33 @@ static uint32_t leftover_of(void *arg, const struct ing_head_chunk_key *chunk)
     return ing_segments_core_leftover(segments->core, &chunk->group, chunk->number);
 }
 
-/* Writes what was compared, and adds it to the event. */
+static uint32_t split_of(void *arg, const struct ing_head_group_key *group)
+{
+    const struct ing_segments *segments = arg;
+
+    return ing_segments_core_split(segments->core, group);
+}
+
+/* Writes a piece of what was compared, and adds it to the event. */
 static void apply_compare(struct ing_segments *segments, struct step_request *request)
 {
     const struct ing_compare_head head = compare_head(segments);
+    const struct ing_compare_targets targets = {leftover_of, split_of, segments};
     struct ing_compare *compare = request->compare;
     struct fg_err err;
 
     /* A failure is an event, not an error to return: the core pauses and compares again. */
-    if (ing_compare_apply(&head, compare, leftover_of, segments, &err) != FG_OK) {
+    if (ing_compare_apply(&head, compare, &targets, &err) != FG_OK) {
         ing_segments_effect_failed(segments, SEGMENTS_COMPARE, &err);
         request->event =
             (struct ing_segments_event){.kind = SEGMENTS_FAILED, .failed = SEGMENTS_COMPARE};
         return;
     }
+    /* Only now, and not once the bucket was read: a write that fails each time must be told. */
+    if (!compare->more)
+        ing_segments_effect_ended(segments, SEGMENTS_COMPARE);
     request->event.generation = compare->generation;
+    request->event.more = compare->more;
     request->event.outcomes = compare->outcomes;
     request->event.n_outcomes = compare->n_outcomes;
     request->event.missing = compare->missing;
@@ -358,6 +379,16 @@ static enum fg_code find_committed(struct ing_segments *segments,
     return ing_compare_find(&head, &asking, compare, err);
 }
 
+static bool is_stopping(struct ing_segments *segments)
+{
+    bool stop;
+
+    fg_thread_lock(&segments->thread);
+    stop = segments->thread.stop;
+    fg_thread_unlock(&segments->thread);
+    return stop;
+}
+
 static void carry_out(struct ing_segments *segments, struct ing_segments_task *task)
 {
     struct ing_compare compare = {0};
@@ -417,10 +448,14 @@ static void carry_out(struct ing_segments *segments, struct ing_segments_task *t
             memcpy(segments->keyless_why, err.msg, sizeof err.msg);
         else if (fault.unfit)
             memcpy(segments->unfit_why, err.msg, sizeof err.msg);
-    } else if (task->effect.kind != SEGMENTS_REPORT) {
+    } else if (task->effect.kind != SEGMENTS_REPORT && task->effect.kind != SEGMENTS_COMPARE) {
         ing_segments_effect_ended(segments, task->effect.kind);
     }
-    hand_in(segments, &event, compare.arena != NULL ? &compare : NULL);
+    /* A COMPARE in pieces, with pushes and queries in between. At a stop the rest is left to the
+     * next start, which compares with everything. */
+    do
+        hand_in(segments, &event, compare.arena != NULL ? &compare : NULL);
+    while (compare.more && !is_stopping(segments));
     ing_compare_done(&compare);
 }
 
@@ -456,16 +491,6 @@ static bool next_event(struct ing_segments *segments, struct ing_segments_event 
     fg_thread_unlock(&segments->thread);
     *ret_event = event;
     return !stop;
-}
-
-static bool is_stopping(struct ing_segments *segments)
-{
-    bool stop;
-
-    fg_thread_lock(&segments->thread);
-    stop = segments->thread.stop;
-    fg_thread_unlock(&segments->thread);
-    return stop;
 }
 
 /* Tells the core the ranks if the ring has changed. */

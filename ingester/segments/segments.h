@@ -51,8 +51,9 @@ struct ing_segments_config {
     struct ing_head_writer *writer;
     struct ing_retire *retire;
     const struct ing_member *member;
-    struct ing_dedup *dedup;   /* NULL without a bucket */
-    struct ing_outbox *outbox; /* what it pins stays in the head; NULL: nothing */
+    struct ing_dedup *dedup;    /* NULL without a bucket */
+    struct ing_outbox *outbox;  /* what it pins stays in the head; NULL: nothing */
+    size_t compare_piece_bytes; /* see struct ing_compare_head; 0: 8 MiB; tests choose less */
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* NULL: none */
     struct fg_clock *clock;

@@ -14,7 +14,9 @@
  *      \                 |     | tried again                   | |
  *       \                `--> ASIDE ---------------------------' |
  *        \____ in a segment of another ingester: COMPARE ________/   its other profiles move to an
- *              (replicas, changes of the ring)                       OPEN chunk
+ *              (replicas, changes of the ring)                       OPEN chunk; or these stay, and
+ *                                                                    those of the segment move to a
+ *                                                                    COMMITTED chunk
  *
  * Aside. A cut whose chunks cannot become a segment because of what they hold (FAILED, unfit) must
  * not stop the cuts after it. After SEGMENTS_TRIES such failures the chunks at fault are set aside:
@@ -150,10 +152,15 @@ enum ing_segments_effect_kind {
      * Only groups for which ing_segments_core_may_hold() is true have to be looked up. For each
      * chunk with such a profile: move its other profiles to the chunk that
      * ing_segments_core_leftover() names, and mark the chunk committed at the generation of the
-     * segment or the snapshot; all in one durable batch. A segment that is gone: FAILED. Unchecked
-     * chunks are looked up with `all` only, since another object may have what one segment lacks.
-     * If a damaged object may contain profiles of a group, the group is unsure: mark its chunks
-     * that are not committed as unchecked in the same batch.
+     * segment or the snapshot. Or move such profiles, all or some, to the chunk that
+     * ing_segments_core_split() names, which is committed at that generation; the chunk stays what
+     * it is. A segment that is gone: FAILED. Unchecked chunks are looked up with `all` only, since
+     * another object may have what one segment lacks. If a damaged object may contain profiles of a
+     * group, the group is unsure: mark its chunks that are not committed as unchecked.
+     *
+     * All in one durable batch, or in several, each answered by a COMPARED of its own before the
+     * next one is made: all but the last with `more`. In between pushes and other steps may come.
+     * FAILED may follow them instead of the last: what was answered stays.
      */
     SEGMENTS_COMPARE,
     /* Mark the chunks, which are unchecked, as set aside: one durable batch. */
@@ -177,11 +184,16 @@ enum ing_segments_effect_kind {
     SEGMENTS_EFFECT_KINDS, /* the number of kinds */
 };
 
-/* What a COMPARE found about a chunk: its profiles are in the bucket, except those that moved. */
+/* What a COMPARE found about a chunk, and what it has moved to another one. */
 struct ing_segments_outcome {
     struct ing_head_group_key group;
     uint32_t number;
-    uint64_t moved_profiles, moved_bytes; /* to the chunk of ing_segments_core_leftover() */
+    /* false: the profiles of the chunk are in the bucket, except those that moved, to the chunk of
+     * ing_segments_core_leftover(). true: those that moved are, to that of
+     * ing_segments_core_split(). */
+    bool split;
+    uint32_t to; /* the number that the function said; unused if none moved */
+    uint64_t moved_profiles, moved_bytes;
 };
 
 struct ing_segments_event {
@@ -191,7 +203,9 @@ struct ing_segments_event {
     const struct fg_l0 *l0; /* MANIFEST; valid until the step returns */
     const struct ing_segments_outcome *outcomes; /* COMPARED */
     uint32_t n_outcomes;
-    /* COMPARED: groups of which the segment has profiles that no live chunk here has. */
+    bool more; /* COMPARED: this is a part, and another COMPARED or a FAILED follows */
+    /* COMPARED: groups of which the segment has profiles that no live chunk here has. With `more`
+     * also groups that are not compared to the end, though some chunk of theirs is. */
     const struct ing_head_group_key *missing;
     uint32_t n_missing;
     const struct ing_head_group_key *unsure; /* COMPARED: groups, ascending */
@@ -322,6 +336,11 @@ bool ing_segments_core_may_hold(const struct ing_segments_core *core,
  * Changes nothing before COMPARED. */
 uint32_t ing_segments_core_leftover(const struct ing_segments_core *core,
                                     const struct ing_head_group_key *group, uint32_t chunk);
+
+/* Returns the number of a new chunk of the group, for profiles that the bucket has; never one of
+ * ing_segments_core_leftover() before the next COMPARED. Changes nothing before COMPARED. */
+uint32_t ing_segments_core_split(const struct ing_segments_core *core,
+                                 const struct ing_head_group_key *group);
 
 /* ---- inspection ---- */
 

@@ -221,9 +221,30 @@ uint32_t ing_segments_core_leftover(const struct ing_segments_core *core,
     return found->open != NULL && found->open->number != chunk ? found->open->number : found->next;
 }
 
+uint32_t ing_segments_core_split(const struct ing_segments_core *core,
+                                 const struct ing_head_group_key *group)
+{
+    const struct ing_chunk_table_group *found = ing_chunk_table_group(&core->table, group);
+
+    fg_assert(found != NULL);
+    return found->next + 1; /* leftovers of the same part may take the next number */
+}
+
+static void move_profiles(struct ing_segments_core *core, struct ing_segments_chunk *from,
+                          struct ing_segments_chunk *to, const struct ing_segments_outcome *outcome)
+{
+    /* The profiles keep their age and their era: moving must not make them younger. */
+    to->opened_wall_ns = FG_MIN(to->opened_wall_ns, from->opened_wall_ns);
+    to->era = FG_MIN(to->era, from->era);
+    ing_chunk_table_count(&core->table, from, -(int64_t)outcome->moved_profiles,
+                          -(int64_t)outcome->moved_bytes);
+    ing_chunk_table_count(&core->table, to, (int64_t)outcome->moved_profiles,
+                          (int64_t)outcome->moved_bytes);
+}
+
 /* Moves the profiles that the bucket lacks to the open chunk. */
 static void move_leftover(struct ing_segments_core *core, struct ing_segments_chunk *chunk,
-                          const struct ing_segments_outcome *outcome, uint32_t to)
+                          const struct ing_segments_outcome *outcome)
 {
     struct ing_chunk_table_group *group = ing_chunk_table_group(&core->table, &chunk->group);
     struct ing_segments_chunk *open = group->open;
@@ -232,21 +253,37 @@ static void move_leftover(struct ing_segments_core *core, struct ing_segments_ch
         return;
     if (open == NULL) {
         struct ing_segments_chunk fresh = {.group = chunk->group,
-                                           .number = to,
+                                           .number = outcome->to,
                                            .opened_wall_ns = chunk->opened_wall_ns,
                                            .era = chunk->era};
 
         open = ing_core_add_chunk(core, group, fresh);
     }
-    /* The profiles keep their age, their era and the drains that wait for them: moving must not
-     * make them younger or let a drain miss them. */
-    open->opened_wall_ns = FG_MIN(open->opened_wall_ns, chunk->opened_wall_ns);
-    open->era = FG_MIN(open->era, chunk->era);
-    ing_core_wait_for(open, chunk->drain);
-    ing_chunk_table_count(&core->table, chunk, -(int64_t)outcome->moved_profiles,
-                          -(int64_t)outcome->moved_bytes);
-    ing_chunk_table_count(&core->table, open, (int64_t)outcome->moved_profiles,
-                          (int64_t)outcome->moved_bytes);
+    fg_assert(open->number == outcome->to);
+    ing_core_wait_for(open, chunk->drain); /* a drain must not miss them */
+    move_profiles(core, chunk, open, outcome);
+}
+
+/* Moves profiles that the bucket has to a committed chunk. */
+static void split_off(struct ing_segments_core *core, struct ing_segments_chunk *chunk,
+                      const struct ing_segments_outcome *outcome, uint64_t generation)
+{
+    struct ing_segments_chunk *to =
+        ing_chunk_table_chunk(&core->table, &outcome->group, outcome->to);
+    struct ing_segments_chunk fresh = {.group = chunk->group,
+                                       .number = outcome->to,
+                                       .state = CHUNK_COMMITTED,
+                                       .generation = generation,
+                                       .opened_wall_ns = chunk->opened_wall_ns,
+                                       .committed_mono_ns = core->mono_ns,
+                                       .marked = true,
+                                       .era = chunk->era};
+
+    /* An earlier part of this COMPARE may have made it. */
+    if (to == NULL)
+        to = ing_core_add_chunk(core, ing_chunk_table_group(&core->table, &chunk->group), fresh);
+    fg_assert(to->state == CHUNK_COMMITTED && to->marked && to->generation == generation);
+    move_profiles(core, chunk, to, outcome);
 }
 
 static void take_outcome(struct ing_segments_core *core, const struct ing_segments_outcome *outcome,
@@ -254,16 +291,17 @@ static void take_outcome(struct ing_segments_core *core, const struct ing_segmen
 {
     struct ing_segments_chunk *chunk =
         ing_chunk_table_chunk(&core->table, &outcome->group, outcome->number);
-    /* Before the chunk is committed, in the state in which ing_compare_apply() has asked for the
-     * same number. Outcomes come in the order of its questions. */
-    uint32_t to = ing_segments_core_leftover(core, &outcome->group, outcome->number);
 
     fg_assert(chunk != NULL && chunk->state != CHUNK_COMMITTED);
     core->stale |=
         chunk->state == CHUNK_SEALED; /* if the cut is uploaded, the upload has to be repeated */
+    if (outcome->split) {
+        split_off(core, chunk, outcome, generation);
+        return;
+    }
     ing_core_commit_chunk(core, chunk, generation);
     chunk->marked = true;
-    move_leftover(core, chunk, outcome, to);
+    move_leftover(core, chunk, outcome);
 }
 
 /* Groups whose profiles others may have are no longer whole. */
@@ -303,14 +341,19 @@ static void take_unsure(struct ing_segments_core *core, const struct ing_segment
     for (uint32_t i = 0; i < core->table.n_chunks && event->n_unsure > 0; i++) {
         struct ing_segments_chunk *chunk = core->table.chunks[i];
 
-        /* The store marks the same chunks in the batch of ing_compare_apply(), so a restart hides
-         * them, too. */
-        if (chunk->state == CHUNK_COMMITTED || chunk->state == CHUNK_UNCHECKED ||
-            !is_unsure(event, &chunk->group))
+        if (chunk->state == CHUNK_COMMITTED || !is_unsure(event, &chunk->group))
             continue;
         core->stale |= chunk->state == CHUNK_SEALED;
-        ing_chunk_table_set_state(&core->table, chunk, CHUNK_UNCHECKED);
+        /* The store marks the same chunks in the batch of ing_compare_apply(), so a restart hides
+         * them, too. */
+        if (chunk->state != CHUNK_UNCHECKED)
+            ing_chunk_table_set_state(&core->table, chunk, CHUNK_UNCHECKED);
+        chunk->checking = false;
+        /* The DRAIN has its answer: this chunk cannot be committed now. */
+        if (core->compares_all)
+            chunk->retry = chunk->retry && !core->checks_drain;
     }
+    core->compare_unsure |= event->n_unsure > 0;
     for (uint32_t i = 0; i < event->n_unsure; i++) {
         struct ing_chunk_table_group *group =
             ing_chunk_table_group(&core->table, &event->unsure[i]);
@@ -322,22 +365,17 @@ static void take_unsure(struct ing_segments_core *core, const struct ing_segment
 
 /* Lists unchecked chunks that the COMPARE has covered and not found in the bucket. Empty ones are
  * left out, since they may be removed at any time. */
-static void list_checked(struct ing_segments_core *core, const struct ing_segments_event *event)
+static void list_checked(struct ing_segments_core *core)
 {
     core->checked.n = 0;
     for (uint32_t i = 0; i < core->table.n_chunks; i++) {
         struct ing_segments_chunk *chunk = core->table.chunks[i];
 
-        if (chunk->state != CHUNK_UNCHECKED)
-            continue;
-        /* The DRAIN has its answer: this chunk cannot be committed now. */
-        if (is_unsure(event, &chunk->group))
-            chunk->retry = chunk->retry && !core->checks_drain;
-        else if (chunk->checking && chunk->profiles > 0)
+        if (chunk->state == CHUNK_UNCHECKED && chunk->checking && chunk->profiles > 0)
             ing_chunk_list_add(&core->checked, chunk);
     }
     core->check_mono_ns =
-        event->n_unsure == 0 ? 0 : fg_time_add(core->mono_ns, core->config.check_retry_ns);
+        core->compare_unsure ? fg_time_add(core->mono_ns, core->config.check_retry_ns) : 0;
 }
 
 /* After a failed write, drops chunks that have meanwhile received profiles without a check. */
@@ -390,20 +428,25 @@ static void unpin_marked(struct ing_segments_core *core)
 
 void ing_follow_compared(struct ing_segments_core *core, const struct ing_segments_event *event)
 {
-    core->follow = FOLLOW_IDLE;
     /* The order below: outcomes first, since an unsure group has none; then chunks leave the cut
      * before the cut lane looks at it in this step. */
-    core->follow_pause = core->compare_pause = (struct ing_pause){0};
     for (uint32_t i = 0; i < event->n_outcomes; i++)
         take_outcome(core, &event->outcomes[i], event->generation);
     take_unsure(core, event);
     unpin_marked(core);
     clear_whole(core, event);
-    if (core->compares_all) {
-        /* It is unknown when the profiles that were found were committed, only that a snapshot of
-         * this generation has them: refuse older ones. */
+    /* It is unknown when the profiles that were found were committed, only that a snapshot of this
+     * generation has them: refuse older ones. */
+    if (core->compares_all)
         core->safe = FG_MAX(core->safe, event->generation);
-        list_checked(core, event);
+    /* A part: `gen` stays, so readers that know more wait, and nothing is swapped. What it has
+     * found is true by itself, whether the rest follows or fails. */
+    if (event->more)
+        return;
+    core->follow = FOLLOW_IDLE;
+    core->follow_pause = core->compare_pause = (struct ing_pause){0};
+    if (core->compares_all) {
+        list_checked(core);
         caught_up(core);
         return;
     }
@@ -457,6 +500,7 @@ static void begin_compare(struct ing_segments_core *core, bool all,
     effect->generation = all ? core->seen : core->foreign[core->at_foreign];
     core->follow = FOLLOW_COMPARING;
     core->compares_all = all;
+    core->compare_unsure = false;
     if (!all)
         return;
     /* The COMPARE covers what is in the unchecked chunks now. */

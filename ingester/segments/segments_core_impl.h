@@ -77,6 +77,7 @@ struct ing_segments_core {
     uint64_t foreign[FG_L0_SEGMENTS_MAX]; /* generations to compare with, ascending */
     uint32_t n_foreign, at_foreign;
     bool compares_all;             /* the COMPARE that is under way */
+    bool compare_unsure;           /* ... has found groups that are unsure */
     struct ing_chunk_list checked; /* compared and not in the bucket: to take in */
     int64_t check_mono_ns;         /* unchecked chunks are compared again then */
     bool checks_drain;             /* the COMPARE of all began after the last DRAIN */

@@ -13,6 +13,7 @@
 enum { ANSWER_MAX_S = 60 };
 
 uint64_t head_query_pass_bytes;
+size_t head_compare_piece_bytes;
 
 static const int64_t NEVER_NS = 1000 * FG_HOUR_NS;
 
@@ -123,6 +124,7 @@ static void open_on(struct head *head, const struct opening *opening)
                                 .bucket = opening->bucket,
                                 .scratch = head->scratch,
                                 .query_pass_bytes = head_query_pass_bytes,
+                                .compare_piece_bytes = head_compare_piece_bytes,
                                 .clock = fg_clock_real()};
     struct fg_err err;
 

@@ -35,8 +35,9 @@ struct head {
     bool lacks; /* the last SELECT said that its answer is not complete */
 };
 
-/* ing_config.query_pass_bytes of the heads that are opened from now on. */
+/* ing_config.query_pass_bytes and compare_piece_bytes of the heads that are opened from now on. */
 extern uint64_t head_query_pass_bytes;
+extern size_t head_compare_piece_bytes;
 
 /* The store is borrowed. A bucket in memory comes and goes with the head. */
 void head_open(struct head *head, struct fg_store *store);

@@ -12,6 +12,9 @@
 
 struct fg_store *fg_store_memory(unsigned n_families);
 
+/* A store in memory with what another one has now. */
+struct fg_store *fg_store_memory_copy(struct fg_store *of, unsigned n_families);
+
 /* Passes on to `inner` (borrowed). The fail_at-th write counted from when it was set with writes =
  * 0 fails and leaves nothing, or with fail_late is done and reported as failed (see
  * fg_store_write()). */
@@ -20,8 +23,9 @@ struct fg_store_faulty {
     struct fg_store *inner;
     uint64_t writes, fail_at; /* 1, 2, …; 0: never */
     bool fail_late;
-    bool fail_full;  /* and the disk is full from then on */
-    bool fail_reads; /* iterators too */
+    bool fail_full;   /* and the disk is full from then on */
+    bool fail_reads;  /* iterators too */
+    size_t max_bytes; /* a larger batch is refused with FG_E_LIMIT; 0: none is */
     /* While it is set each write fails with FG_E_NO_SPACE, and so does healing; afterwards writes
      * go on failing until it was healed, as RocksDB's do. */
     atomic_bool full;

@@ -17,6 +17,8 @@ static enum fg_code faulty_write(struct fg_store *store, struct fg_store_batch *
         return fg_fail(err, FG_E_NO_SPACE, "write: no room, as asked for");
     }
 
+    if (faulty->max_bytes > 0 && batch->ops.len > faulty->max_bytes)
+        return fg_fail(err, FG_E_LIMIT, "write: a batch of %zu bytes", batch->ops.len);
     if (fails && !faulty->fail_late)
         return fg_fail(err, FG_E_UNAVAILABLE, "write %llu: made to fail",
                        (unsigned long long)faulty->writes);

@@ -323,3 +323,22 @@ struct fg_store *fg_store_memory(unsigned n_families)
     pthread_mutex_init(&memory->lock, NULL);
     return &memory->store;
 }
+
+struct fg_store *fg_store_memory_copy(struct fg_store *of, unsigned n_families)
+{
+    struct fg_store *copy = fg_store_memory(n_families);
+    struct fg_store_batch batch;
+    struct fg_err err;
+
+    fg_store_batch_init(&batch);
+    for (unsigned family = 0; family < n_families; family++) {
+        fg_auto(fg_store_iter) *iter = fg_store_iter_create(of, family, FG_LIT(""), FG_LIT(""));
+
+        for (; iter->valid; fg_store_iter_next(iter))
+            fg_store_put(&batch, family, iter->key, iter->value);
+        fg_assert(iter->err.code == FG_OK);
+    }
+    fg_assert(fg_store_write(copy, &batch, &err) == FG_OK);
+    fg_store_batch_done(&batch);
+    return copy;
+}

@@ -121,13 +121,11 @@ static enum io read_segment(struct head *head, struct owner *owner, uint64_t gen
     return read_object(head->world, owner, name, out);
 }
 
-/* Splits the profiles of a chunk into those that the bucket has and those that it lacks. */
-static void split(struct head *head, const struct ing_segments_chunk *chunk,
-                  const struct items *committed, struct ing_segments_outcome *outcome,
-                  uint32_t *ret_held)
+/* Counts the profiles of a chunk that the bucket has and those that it lacks. */
+static void divide(const struct head *head, const struct ing_segments_chunk *chunk,
+                   const struct items *committed, uint32_t *ret_held, uint32_t *ret_lacking)
 {
-    *ret_held = 0;
-    *outcome = (struct ing_segments_outcome){.group = chunk->group, .number = chunk->number};
+    *ret_held = *ret_lacking = 0;
     for (uint32_t i = 0; i < head->n_stored; i++) {
         const struct stored *stored = &head->stored[i];
 
@@ -137,24 +135,25 @@ static void split(struct head *head, const struct ing_segments_chunk *chunk,
         if (items_has(committed, &stored->item))
             ++*ret_held;
         else
-            outcome->moved_profiles++;
+            ++*ret_lacking;
     }
-    outcome->moved_bytes = outcome->moved_profiles * PROFILE_BYTES;
 }
 
+/* Moves profiles of a chunk that the bucket has, or those that it lacks, and at most so many. */
 static void move(struct head *head, const struct ing_segments_chunk *chunk,
-                 const struct items *committed, uint32_t to)
+                 const struct items *committed, bool held, uint32_t most, uint32_t to)
 {
-    for (uint32_t i = 0; i < head->n_stored; i++) {
+    for (uint32_t i = 0; i < head->n_stored && most > 0; i++) {
         struct stored *stored = &head->stored[i];
 
         if (stored->chunk != chunk->number ||
             !ing_head_same_group(&stored->item.group, &chunk->group) ||
-            items_has(committed, &stored->item))
+            items_has(committed, &stored->item) != held)
             continue;
         trace(head->world, "%s: profile %u from chunk %u to %u", head->identity.name,
               stored->item.profile, stored->chunk, to);
         stored->chunk = to;
+        most--;
     }
 }
 
@@ -163,28 +162,64 @@ static int compare_keys(const void *left, const void *right)
     return ing_head_group_cmp(left, right);
 }
 
-/* Applies what was read, in one go, and says so to the core. */
-static void compare(struct job *job, const struct items *committed, uint64_t generation, bool all)
+/* What a part of a COMPARE hands to the core. */
+struct part {
+    struct ing_segments_outcome *outcomes;
+    struct ing_head_group_key *missing, *unsure;
+    uint32_t n_outcomes, n_missing, n_unsure;
+    bool ends; /* before all is done */
+};
+
+/* Separates what the bucket has of a chunk in one of the two ways, the second one perhaps not to
+ * the end. */
+static void compare_chunk(struct head *head, const struct ing_segments_chunk *chunk,
+                          const struct items *committed, uint64_t generation, struct part *part)
 {
-    struct head *head = job->owner.head;
-    uint32_t n_chunks, n = 0, n_missing = 0, n_unsure = 0;
+    struct ing_segments_outcome *outcome = &part->outcomes[part->n_outcomes];
+    uint32_t held, lacking;
+
+    divide(head, chunk, committed, &held, &lacking);
+    if (held == 0)
+        return;
+    part->n_outcomes++;
+    *outcome = (struct ing_segments_outcome){.group = chunk->group, .number = chunk->number};
+    outcome->split = lacking > 0 && chance(head->world, 500);
+    if (outcome->split) {
+        outcome->moved_profiles = 1 + draw(head->world, held);
+        part->ends = outcome->moved_profiles < held;
+        outcome->to = ing_segments_core_split(head->core, &chunk->group);
+        head->world->split++;
+    } else {
+        outcome->moved_profiles = lacking;
+        outcome->to = ing_segments_core_leftover(head->core, &chunk->group, chunk->number);
+    }
+    outcome->moved_bytes = outcome->moved_profiles * PROFILE_BYTES;
+    move(head, chunk, committed, outcome->split, (uint32_t)outcome->moved_profiles, outcome->to);
+    head_set_mark(head, &(struct mark){.group = chunk->group,
+                                       .number = outcome->split ? outcome->to : chunk->number,
+                                       .state = CHUNK_COMMITTED,
+                                       .generation = generation});
+}
+
+/* Applies some of what was read, or all that is left. */
+static void compare_part(struct head *head, const struct items *committed, uint64_t generation,
+                         bool all, struct part *part)
+{
+    uint32_t n_chunks;
     const struct ing_segments_chunk *const *chunks =
         ing_segments_core_chunks(head->core, &n_chunks);
-    struct ing_segments_outcome *outcomes = fg_calloc((size_t)n_chunks + 1, sizeof *outcomes);
-    struct ing_head_group_key *missing = fg_calloc((size_t)committed->n + 1, sizeof *missing);
-    struct ing_head_group_key *unsure = fg_calloc((size_t)n_chunks + 1, sizeof *unsure);
 
     /* Open ones last: leftovers of the others go into them. */
-    for (uint32_t i = 0; i < 2 * n_chunks; i++) {
+    for (uint32_t i = 0; i < 2 * n_chunks && !part->ends; i++) {
         const struct ing_segments_chunk *chunk = chunks[i < n_chunks ? i : i - n_chunks];
-        uint32_t n_committed;
+        uint32_t before = part->n_outcomes;
 
         if ((chunk->state == CHUNK_OPEN) != (i >= n_chunks))
             continue;
         if (!ing_segments_core_may_hold(head->core, &chunk->group))
             continue;
         if (head_is_blurred(head, &chunk->group))
-            unsure[n_unsure++] = chunk->group;
+            part->unsure[part->n_unsure++] = chunk->group;
         if (chunk->state == CHUNK_COMMITTED || (chunk->state == CHUNK_UNCHECKED && !all))
             continue;
         if (head_is_blurred(head, &chunk->group)) {
@@ -193,36 +228,56 @@ static void compare(struct job *job, const struct items *committed, uint64_t gen
                                                .state = CHUNK_UNCHECKED});
             continue;
         }
-        split(head, chunk, committed, &outcomes[n], &n_committed);
-        if (n_committed == 0)
-            continue;
-        if (outcomes[n].moved_profiles > 0)
-            move(head, chunk, committed,
-                 ing_segments_core_leftover(head->core, &chunk->group, chunk->number));
-        head_set_mark(head, &(struct mark){.group = chunk->group,
-                                           .number = chunk->number,
-                                           .state = CHUNK_COMMITTED,
-                                           .generation = generation});
-        n++;
+        compare_chunk(head, chunk, committed, generation, part);
+        part->ends |= part->n_outcomes > before && chance(head->world, 300);
     }
-    head->world->compared += n;
     for (uint32_t i = 0; i < committed->n; i++)
         if (!head_has(head, &committed->items[i]))
-            missing[n_missing++] = committed->items[i].group;
-    if (n_unsure > 1)
-        qsort(unsure, n_unsure, sizeof *unsure, compare_keys);
-    head->world->unsure += n_unsure;
-    head_step(head, (struct ing_segments_event){.kind = SEGMENTS_COMPARED,
-                                                .generation = generation,
-                                                .outcomes = outcomes,
-                                                .n_outcomes = n,
-                                                .missing = missing,
-                                                .n_missing = n_missing,
-                                                .unsure = unsure,
-                                                .n_unsure = n_unsure});
-    free(outcomes);
-    free(missing);
-    free(unsure);
+            part->missing[part->n_missing++] = committed->items[i].group;
+    if (part->n_unsure > 1)
+        qsort(part->unsure, part->n_unsure, sizeof *part->unsure, compare_keys);
+}
+
+/* Applies what was read, in one go or in parts, and says so to the core. */
+static void compare(struct job *job, const struct items *committed, uint64_t generation, bool all)
+{
+    struct head *head = job->owner.head;
+    bool more = true;
+
+    while (more && is_alive(head->world, &job->owner)) {
+        struct part part = {0};
+        uint32_t n_chunks;
+
+        (void)ing_segments_core_chunks(head->core, &n_chunks);
+        part.outcomes = fg_calloc((size_t)n_chunks + 1, sizeof *part.outcomes);
+        part.missing = fg_calloc((size_t)committed->n + 1, sizeof *part.missing);
+        part.unsure = fg_calloc((size_t)n_chunks + 1, sizeof *part.unsure);
+        compare_part(head, committed, generation, all, &part);
+        more = part.ends;
+        head->world->compared += part.n_outcomes;
+        head->world->unsure += part.n_unsure;
+        head_step(head, (struct ing_segments_event){.kind = SEGMENTS_COMPARED,
+                                                    .generation = generation,
+                                                    .more = more,
+                                                    .outcomes = part.outcomes,
+                                                    .n_outcomes = part.n_outcomes,
+                                                    .missing = part.missing,
+                                                    .n_missing = part.n_missing,
+                                                    .unsure = part.unsure,
+                                                    .n_unsure = part.n_unsure});
+        free(part.outcomes);
+        free(part.missing);
+        free(part.unsure);
+        if (!more)
+            break;
+        /* Pushes, reads and other steps come in between. */
+        head->world->parts++;
+        fibers_sleep(head->world->fibers, (int64_t)draw(head->world, 2 * (uint64_t)FG_SECOND_NS));
+        if (is_alive(head->world, &job->owner) && head_write_fails(head)) {
+            report_failed(job);
+            break;
+        }
+    }
 }
 
 static void job_compare(struct job *job)

@@ -85,6 +85,8 @@ static struct world *run(uint64_t seed, size_t shape, unsigned rules, unsigned c
     X(unchecked, "profiles taken without a lookup")                                                \
     X(unsure, "head chunks that could not be compared")                                            \
     X(compared, "head chunks committed by others")                                                 \
+    X(split, "of these in part")                                                                   \
+    X(parts, "comparisons interrupted")                                                            \
     X(differed, "groups differed")                                                                 \
     X(fetched, "profiles fetched by readers")                                                      \
     X(passes, "passes of repair")                                                                  \
@@ -234,8 +236,8 @@ static void no_profile_is_lost_or_counted_twice(void **state)
             continue; /* a seed or two looked at alone need not meet everything */
         assert_true(counts.nodes_made > 0 && counts.unchecked > 0);
         assert_true(shapes[s].replicas == 1 ||
-                    (counts.unfit > 0 && counts.keyless > 0 && counts.compared > 0 &&
-                     counts.fetched > 0 && counts.repaired > 0));
+                    (counts.unfit > 0 && counts.keyless > 0 && counts.split > 0 &&
+                     counts.parts > 0 && counts.fetched > 0 && counts.repaired > 0));
     }
     assert_true(unsure > 0 || seeds < SEEDS || only < FG_COUNT(shapes)); /* rare with replicas */
     assert_true(reads > refused_reads); /* of a few seeds of one shape it may be the other way */

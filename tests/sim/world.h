@@ -138,6 +138,7 @@ struct world {
     uint32_t acked, reads, refused_reads, refused_writes, crashes, covers, replaces, retires,
         nodes_made, deleted, left, wiped, forgotten;
     uint32_t built, compared; /* profiles in uploads; chunks that another head committed */
+    uint32_t split, parts;    /* ... of which only some profiles moved; parts before the last */
     uint32_t unchecked,
         unsure;       /* profiles taken without a lookup; chunks that could not be compared */
     uint32_t unfit;   /* chunks of uploads that failed since they cannot become a segment */

@@ -277,6 +277,196 @@ static void profiles_of_a_failed_move_are_not_answered(void **state)
     assert_int_equal(shown(f, &f->b, 0), 0105);
 }
 
+/* ---- comparisons that do not fit into one batch ---- */
+
+enum {
+    MANY = 40, /* profiles of b, in two groups */
+    PIECE_BYTES = 400,
+    /* What a piece may have: as much again for what is moved at once, and a profile. */
+    BATCH_BYTES = 3 * PIECE_BYTES,
+};
+
+/* Its value is n + 1, so a sum tells which are missing or there twice, as good as. */
+static struct head_pushed push_one_of_many(struct head *head, unsigned n)
+{
+    const struct head_sample sample = {"a", {1, n + 1}, 0};
+    const struct head_profile profile = {
+        .tenant = "tenant",
+        .service = "shop",
+        .time_ns = start_ns + (int64_t)(n % GROUPS) * FG_HOUR_NS + n,
+        .samples = &sample,
+        .n_samples = 1,
+    };
+
+    return head_push(head, &profile, true);
+}
+
+static void push_many(struct head *head, bool (*has)(unsigned n))
+{
+    for (unsigned n = 0; n < MANY; n++)
+        if (has == NULL || has(n))
+            assert_int_equal(push_one_of_many(head, n).code, FG_OK);
+}
+
+/* What a has of it: one profile of each group, half, or all but one. */
+static bool is_first(unsigned n)
+{
+    return n < GROUPS;
+}
+static bool is_of_half(unsigned n)
+{
+    return n / GROUPS % 2 == 0;
+}
+static bool is_not_first(unsigned n)
+{
+    return n >= GROUPS;
+}
+
+static unsigned sum_of_many(bool (*has)(unsigned n))
+{
+    unsigned sum = 0;
+
+    for (unsigned n = 0; n < MANY; n++)
+        sum += has == NULL || has(n) ? n + 1 : 0;
+    return sum;
+}
+
+/* a has committed some of what b has, and b is about to compare. */
+static void begin_large_compare(struct fixture *f, bool (*has)(unsigned n), struct thread *reader)
+{
+    let_follow(f);
+    push_many(&f->a, has);
+    push_many(&f->b, NULL);
+    flush(&f->a);
+    reader->generation = read_bucket(f).generation;
+    bucket_gate_shut(&f->gate, FG_BUCKET_GET, FG_NAME_SEGMENTS);
+    start(reader);
+    bucket_gate_await(&f->gate);
+    f->faulty.writes = 0;
+    f->faulty.max_bytes = BATCH_BYTES;
+}
+
+static void expect_all_committed_once(struct fixture *f, struct head *head)
+{
+    struct committed committed;
+
+    f->faulty.max_bytes = 0;
+    f->faulty.fail_at = 0;
+    flush(head);
+    committed = read_bucket(f);
+    assert_int_equal(committed.n_profiles, MANY + 1); /* and the other tenant's */
+    assert_int_equal(shown(f, head, committed.generation), 0);
+    for (unsigned n = 0; n < MANY; n++) /* known, here or there */
+        assert_int_equal(push_one_of_many(head, n).duplicates, 1);
+}
+
+static int set_up_small_pieces(void **state)
+{
+    int result;
+
+    head_compare_piece_bytes = PIECE_BYTES;
+    result = set_up(state);
+    head_compare_piece_bytes = 0;
+    return result;
+}
+
+static bool (*const shares[])(unsigned n) = {is_first, is_of_half, is_not_first, NULL};
+
+/* The fixture in *state is the first; the others are made here. */
+static struct fixture *another(void **state)
+{
+    assert_int_equal(tear_down(state), 0);
+    assert_int_equal(set_up_small_pieces(state), 0);
+    return *state;
+}
+
+static void compare_of_more_than_a_batch_takes_several(void **state)
+{
+    for (size_t i = 0; i < FG_COUNT(shares); i++) {
+        struct fixture *f = another(state);
+        struct thread reader = {.f = f};
+
+        begin_large_compare(f, shares[i], &reader);
+        f->faulty.fail_at = UINT64_MAX; /* it only counts */
+        bucket_gate_open(&f->gate);
+        finish(&reader);
+        print_message("  share %zu: %llu writes\n", i, (unsigned long long)f->faulty.writes);
+        assert_int_equal(reader.shown, sum_of_many(NULL) - sum_of_many(shares[i]));
+        assert_int_equal(shown(f, &f->b, 0), sum_of_many(NULL));
+        expect_all_committed_once(f, &f->b);
+    }
+}
+
+/* Whichever write of a piece fails, with or without effect, the next comparison ends it. */
+static void failed_piece_leaves_every_profile_once(void **state)
+{
+    bool failed = true;
+
+    for (unsigned k = 1; failed; k++)
+        for (unsigned late = 0; late < 2; late++) {
+            struct fixture *f = another(state);
+            struct thread reader = {.f = f};
+
+            begin_large_compare(f, is_of_half, &reader);
+            f->faulty.fail_at = k;
+            f->faulty.fail_late = late > 0;
+            bucket_gate_open(&f->gate);
+            finish(&reader);
+            failed = f->faulty.writes >= k;
+            assert_int_equal(reader.shown, sum_of_many(NULL) - sum_of_many(is_of_half));
+            assert_int_equal(shown(f, &f->b, 0), sum_of_many(NULL));
+            expect_all_committed_once(f, &f->b);
+            assert_true(failed || k > 5); /* there were some */
+        }
+}
+
+/* Returns what b's disk has after so many writes of a comparison. */
+static struct fg_store *crash_after(struct fixture *f, unsigned writes, bool *ret_crashed)
+{
+    const struct timespec pause = {.tv_nsec = FG_MS_NS};
+    struct thread reader = {.f = f};
+    struct fg_store *image;
+
+    begin_large_compare(f, is_of_half, &reader);
+    f->faulty.fail_at = writes;
+    f->faulty.fail_late = f->faulty.fail_full = true;
+    bucket_gate_open(&f->gate);
+    /* Fewer writes end the comparison, and then nothing is ever full. */
+    for (unsigned i = 0; i < 2000 && !atomic_load(&f->faulty.full); i++)
+        (void)nanosleep(&pause, NULL);
+    *ret_crashed = atomic_load(&f->faulty.full);
+    image = fg_store_memory_copy(f->stores[1], HEAD_FAMILIES);
+    f->faulty.fail_full = false;
+    atomic_store(&f->faulty.full, false);
+    finish(&reader);
+    return image;
+}
+
+static void crash_between_pieces_leaves_every_profile_once(void **state)
+{
+    bool crashed = true;
+
+    for (unsigned k = 1; crashed; k++) {
+        struct fixture *f = another(state);
+        struct fg_store *image = crash_after(f, k, &crashed);
+
+        head_close(&f->b);
+        fg_store_close(f->stores[1]);
+        f->stores[1] = image;
+        fg_store_faulty_init(&f->faulty, image);
+        head_compare_piece_bytes = PIECE_BYTES;
+        head_open_evicting(&f->b, &f->faulty.store, &f->gate.bucket, 1000 * FG_HOUR_NS);
+        head_compare_piece_bytes = 0;
+        f->faulty.max_bytes = BATCH_BYTES;
+        assert_int_equal(shown(f, &f->b, read_bucket(f).generation),
+                         sum_of_many(NULL) - sum_of_many(is_of_half));
+        expect_all_committed_once(f, &f->b);
+        assert_true(crashed || k > 5);
+    }
+}
+
+/* ---- lookups ---- */
+
 /* Ordinary data needs no lookup while nothing of its group is missing, whichever head commits. */
 static void complete_groups_need_no_lookup(void **state)
 {
@@ -305,13 +495,17 @@ static void complete_groups_need_no_lookup(void **state)
 
 int main(void)
 {
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f)       cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define SMALL_TEST(f) cmocka_unit_test_setup_teardown(f, set_up_small_pieces, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(profiles_that_arrive_during_a_compare_are_found),
         TEST(profiles_missing_in_the_bucket_stay_in_the_head),
         TEST(failed_write_that_reached_the_disk_hides_no_profile),
         TEST(profiles_of_a_failed_move_are_not_answered),
         TEST(complete_groups_need_no_lookup),
+        SMALL_TEST(compare_of_more_than_a_batch_takes_several),
+        SMALL_TEST(failed_piece_leaves_every_profile_once),
+        SMALL_TEST(crash_between_pieces_leaves_every_profile_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -404,6 +404,58 @@ static void profile_during_a_check_waits_for_the_next_check(void **state)
     run_end(&run);
 }
 
+/* What one part finds of an unchecked chunk leaves it, and the last part vouches for the rest. */
+static void check_in_parts_takes_in_what_is_left(void **state)
+{
+    struct run run = begin_with_a_segment();
+    struct ing_segments_outcome outcome = {
+        .group = group_of(1000), .split = true, .moved_profiles = 1, .moved_bytes = 10};
+    uint64_t least;
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(push_blindly(&run, 1000, 10, &outcome.number), SEGMENTS_ADMIT_UNCHECKED);
+    wait_for_check(&run);
+    outcome.to = ing_segments_core_split(run.core, &outcome.group);
+    for (int more = 1; more >= 0; more--) {
+        run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED,
+                                                   .generation = 3,
+                                                   .more = more > 0,
+                                                   .outcomes = &outcome,
+                                                   .n_outcomes = 1});
+        assert_true((run_wants(&run, SEGMENTS_TAKE_IN) == NULL) == (more > 0));
+        /* Some snapshot before it has them neither here nor there. */
+        assert_int_equal(ing_segments_core_fence(run.core, 1, &least), SEGMENTS_STALE);
+        assert_int_equal(least, 3);
+    }
+    assert_int_equal(ing_segments_core_status(run.core).unchecked_profiles, 1);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_COMMITTED], 1);
+    run_end(&run);
+}
+
+/* An unsure group of any part keeps its chunks unchecked until the next check. */
+static void unsure_group_of_an_early_part_is_not_taken_in(void **state)
+{
+    struct run run = begin_with_a_segment();
+    const struct ing_head_group_key key = group_of(1000);
+    uint32_t chunk;
+
+    (void)state;
+    assert_int_equal(push_blindly(&run, 1000, 1, &chunk), SEGMENTS_ADMIT_UNCHECKED);
+    wait_for_check(&run);
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED,
+                                               .generation = 1,
+                                               .more = true,
+                                               .unsure = &key,
+                                               .n_unsure = 1});
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED, .generation = 1});
+    assert_null(run_wants(&run, SEGMENTS_TAKE_IN));
+    run_wait(&run, 4 * FG_MINUTE_NS);
+    assert_null(run_wants(&run, SEGMENTS_COMPARE));
+    wait_for_check(&run);
+    run_end(&run);
+}
+
 /* Nor is anything of what came after it, while what it told could not be written down. */
 static void profile_before_take_in_is_written_waits_too(void **state)
 {
@@ -492,6 +544,8 @@ int main(void)
         cmocka_unit_test(restored_store_does_not_believe_cut_numbers),
         cmocka_unit_test(late_profiles_are_taken_unchecked_without_a_bucket),
         cmocka_unit_test(profile_during_a_check_waits_for_the_next_check),
+        cmocka_unit_test(check_in_parts_takes_in_what_is_left),
+        cmocka_unit_test(unsure_group_of_an_early_part_is_not_taken_in),
         cmocka_unit_test(profile_before_take_in_is_written_waits_too),
         cmocka_unit_test(unsure_chunks_do_not_stop_others),
         cmocka_unit_test(failed_compares_back_off),

@@ -493,6 +493,70 @@ static void refused_push_does_not_make_its_group_whole(void **state)
     run_end(&run);
 }
 
+/* Hands in that a profile of ten bytes was found in the bucket, and moved to a committed chunk. */
+static void find_one(struct run *run, uint32_t to, bool more)
+{
+    const struct ing_segments_outcome outcome = {
+        .group = group_of(1000), .split = true, .to = to, .moved_profiles = 1, .moved_bytes = 10};
+    const struct ing_head_group_key missing = group_of(1000);
+
+    run_step(run, (struct ing_segments_event){.kind = SEGMENTS_COMPARED,
+                                              .generation = 1,
+                                              .more = more,
+                                              .outcomes = &outcome,
+                                              .n_outcomes = 1,
+                                              .missing = &missing,
+                                              .n_missing = more});
+}
+
+/* Each part of a comparison is true by itself; only the last one makes the head agree. */
+static void part_of_a_compare_does_not_end_it(void **state)
+{
+    const struct fg_segment_id others = {.writer = {8, 8}, .cut = 1, .nonce = 1};
+    const struct ing_head_group_key key = group_of(1000);
+    struct run run = run_begin();
+    uint64_t least;
+    uint32_t to;
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(run_push(&run, 1000, 10), SEGMENTS_ADMIT);
+    run_enter(&run, &others, 1000);
+    run_wait(&run, run_config.poll_ns);
+    assert_non_null(run_wants(&run, SEGMENTS_COMPARE));
+    to = ing_segments_core_split(run.core, &key);
+    assert_int_not_equal(to, ing_segments_core_leftover(run.core, &key, 0));
+    find_one(&run, to, true);
+    assert_null(run_wants(&run, SEGMENTS_COMPARE));
+    assert_int_equal(ing_segments_core_status(run.core).gen, 0);
+    assert_int_equal(ing_segments_core_status(run.core).open_bytes, 20);
+    assert_int_equal(ing_segments_core_fence(run.core, 0, &least), SEGMENTS_SERVE);
+    assert_int_equal(ing_segments_core_fence(run.core, 1, &least), SEGMENTS_BEHIND);
+    assert_true(ing_segments_core_shows(run.core, &key, to, 0));
+    assert_false(ing_segments_core_shows(run.core, &key, to, 1));
+    assert_true(ing_segments_core_shows(run.core, &key, 0, 1));
+    /* The comparison does not look at these any more. */
+    assert_int_equal(run_push(&run, 1000, 10), SEGMENTS_LOOK_UP);
+    /* A cut may begin, but not enter the manifest. */
+    run_step(&run, (struct ing_segments_event){.kind = SEGMENTS_DRAIN, .drain = 1});
+    assert_int_equal(run_wants(&run, SEGMENTS_SEAL)->n_chunks, 1);
+    run_event(&run, SEGMENTS_SEALED);
+    run_event(&run, SEGMENTS_UPLOADED);
+    assert_null(run_wants(&run, SEGMENTS_SWAP));
+
+    run_failed(&run, SEGMENTS_COMPARE);
+    run_wait(&run, FG_MINUTE_NS);
+    run_event(&run, SEGMENTS_MANIFEST);
+    assert_int_equal(run_wants(&run, SEGMENTS_COMPARE)->generation, 1);
+    find_one(&run, to, false);
+    assert_int_equal(ing_segments_core_status(run.core).gen, 1);
+    assert_int_equal(ing_segments_core_status(run.core).chunks[CHUNK_COMMITTED], 1);
+    assert_int_equal(ing_segments_core_status(run.core).sealed_bytes, 10);
+    /* Without what was found in the meantime. */
+    assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
+    run_end(&run);
+}
+
 /* A sealed chunk of an earlier life: in the manifest or not. */
 static void restart_resumes_a_sealed_cut(void **state)
 {
@@ -703,6 +767,7 @@ int main(void)
         cmocka_unit_test(restart_resumes_a_sealed_cut),
         cmocka_unit_test(empty_chunks_are_removed),
         cmocka_unit_test(refused_push_does_not_make_its_group_whole),
+        cmocka_unit_test(part_of_a_compare_does_not_end_it),
         cmocka_unit_test(drain_commits_what_was_there),
         cmocka_unit_test(a_pause_of_the_swap_does_not_hold_up_the_mark),
         cmocka_unit_test(drained_at_covers_every_commit),

@@ -208,6 +208,29 @@ static void unchecked_profiles_survive_a_restart(void **state)
     expect_committed(f, "a", "shop;buy 30\n");
 }
 
+/* Many, of which the bucket has every other one: more than fit into a batch. */
+static void unchecked_profiles_are_checked_in_pieces(void **state)
+{
+    struct fixture *f = *state;
+
+    for (int64_t at_ns = 0; at_ns < 40; at_ns += 2)
+        stored(f, "a", at_ns);
+    expect_committed(f, "a", "shop;buy 200\n");
+    wait_until_evicted(f, "a");
+    head_close(&f->head);
+    head_compare_piece_bytes = 400;
+    open_head(f);
+    head_compare_piece_bytes = 0;
+    flush(f); /* it has read the manifest */
+    fg_bucket_faulty_set(f->faulty, &away);
+    for (int64_t at_ns = 0; at_ns < 40; at_ns++)
+        stored(f, "a", at_ns);
+    fg_bucket_faulty_set(f->faulty, &well);
+    expect_committed(f, "a", "shop;buy 400\n");
+    assert_int_equal(head_stats_at(&f->head, "a", read_l0(f).generation).profiles, 0);
+    assert_int_equal(ask(f, "a", 0, false), FG_OK);
+}
+
 /* ---- objects are damaged ---- */
 
 static void put(struct fixture *f, const char *name, struct fg_slice content)
@@ -300,6 +323,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(late_profiles_are_stored_while_the_bucket_is_unreachable),
         TEST(unchecked_profiles_survive_a_restart),
+        TEST(unchecked_profiles_are_checked_in_pieces),
         cmocka_unit_test(damaged_segment_affects_only_its_own_groups),
     };
 #undef TEST
