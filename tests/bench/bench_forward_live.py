@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """What live agents feel of a server that catches up: latency of pushes to the receiver, with and without a backlog that is sent to it.
 
-    bench_forward_live.py [--rounds N] [--seconds N] [--rate N] [--backlog N] [--warm N] [--server-cpus LIST] [--nice N] [--folder FOLDER]
+    bench_forward_live.py [--rounds N] [--seconds N] [--rate N] [--backlog N] [--warm N] [--server-cpus LIST] [--nice N]
+                          [--folder FOLDER] [--rate-max-bytes BYTES]
 
 A node collects a backlog while its target is away. Agents push to the target at a fixed rate (bench_push, open loop), in turns without
 and with the backlog coming in; which of both is first changes from round to round. Node and agents would be other machines: --server-cpus
-pins the receiver to processors and all else to the others. --nice gives all of them a priority, for a machine that does other work. Set
+pins the receiver to processors and all else to the others. --nice gives all of them a priority, for a machine that does other work.
+--rate-max-bytes bounds what the node sends in a second. Set
 FG_BINARY to a release build, and FG_PUSH to its bench_push.
 """
 
@@ -121,6 +123,7 @@ def main():
     parser.add_argument("--server-cpus", help="for example 0")
     parser.add_argument("--nice", type=int, default=0, help="below 0 needs to be root")
     parser.add_argument("--folder", default=flamegrid.shared_folder("load"))
+    parser.add_argument("--rate-max-bytes", default="0", help="of the target; 0: unlimited")
     arguments = parser.parse_args()
     cpus = {int(cpu) for cpu in arguments.server_cpus.split(",")} if arguments.server_cpus else None
     others = os.sched_getaffinity(0) - cpus if cpus else None
@@ -133,7 +136,7 @@ def main():
         place(receiver.process.pid, cpus, 0)
         receiver.wait_ready()
         link = Link(receiver.port)
-        with flamegrid.Server("--forward.targets", "[{name: there, url: 'http://127.0.0.1:%d'}]" % link.port) as node:
+        with flamegrid.Server("--forward.targets", "[{name: there, url: 'http://127.0.0.1:%d', rate_max_bytes: %s}]" % (link.port, arguments.rate_max_bytes)) as node:
             node.start().wait_ready()
             run(node, receiver, link, arguments)
         link.close()
