@@ -88,6 +88,10 @@ def case_agents_grafana_and_cli_use_one_url():
         check(status == 200 and script is not None, "the page: %d %s", status, page)
         check(client.send("GET", "/" + script[1].decode())[0] == 200, "its script")
         check(client.send("GET", "/diff?query=a")[:2] == (200, page) and client.send("GET", "/targets")[:2] == (200, page), "other pages of it")
+        # Files of the page need no credentials, and a querier trusts its distributor: a path below them must not lead out.
+        for path in ("/assets/../api/whoami", "/assets/./../api/whoami", "/assets/%2e%2e/api/whoami"):
+            status, body = client.send("GET", path)[:2]
+            check(status == 404, "%s: %d %s", path, status, body)
         done = subprocess.run([flamegrid.binary(), "query", "shop", "--type", "cpu", "--output", "folded", "--url",
                                "http://127.0.0.1:%d" % distributor.port], capture_output=True, text=True, timeout=TIMEOUT_S)
         check(done.returncode == 0 and done.stdout == "main;work 70000000\n", "%s", done)
