@@ -51,7 +51,9 @@ static enum fg_code make_scrape_manager(struct distributor_service *service,
         return err->code;
     dist_scrape_manager_routes(service->scrape_manager, program->http,
                                dist_query_proxy_is_on(service->query_proxy));
-    dist_scrape_manager_routes(service->scrape_manager, program->admin, true);
+    if (fg_program_admins_server(program) != NULL)
+        dist_scrape_manager_routes(service->scrape_manager, fg_program_admins_server(program),
+                                   true);
     return FG_OK;
 }
 

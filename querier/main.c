@@ -135,7 +135,8 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     service->admin_api.use = qry_limit_use;
     service->admin_api.use_arg = service->querier;
     fg_admin_api_routes(&service->admin_api, program->http);
-    fg_admin_api_routes(&service->admin_api, program->admin);
+    if (fg_program_admins_server(program) != NULL)
+        fg_admin_api_routes(&service->admin_api, fg_program_admins_server(program));
     fg_access_routes(program->access, program->http);
     service->members = (struct qry_member_settings){
         .querier = service->querier, .bucket = service->bucket, .routes = &program->routes};

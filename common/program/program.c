@@ -376,6 +376,11 @@ struct fg_budget *fg_program_uploads(struct fg_program *program, uint64_t larges
     return &program->uploads;
 }
 
+struct fg_http_server *fg_program_admins_server(const struct fg_program *program)
+{
+    return fg_access_mode(program->access) == FG_ACCESS_HEADER ? program->admin : NULL;
+}
+
 /* Why GET /ready answers 503. */
 static bool is_unready(void *arg, struct fg_buf *why)
 {

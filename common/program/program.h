@@ -177,6 +177,14 @@ int fg_program_run(const struct fg_program_def *def, int argc, char **argv);
 struct fg_budget *fg_program_uploads(struct fg_program *program, uint64_t largest_bytes);
 
 /*
+ * Returns the server that also serves what needs an admin, besides that for clients: that for
+ * operators, if access.mode is header, where no client is known to be an admin; otherwise NULL. On
+ * a loopback address operators need no token, and whoever gets there must not be able to make one.
+ * From start().
+ */
+struct fg_http_server *fg_program_admins_server(const struct fg_program *program);
+
+/*
  * Loads only the settings into the sections' values, for commands that work on the program's data
  * without running it: argv as above. Free them with fg_program_forget(), also after a failure.
  */

@@ -230,7 +230,8 @@ static enum fg_code make_scrape_manager(struct server *server, struct fg_program
     if (dist_scrape_manager_create(&config, &server->scrape_manager, err) != FG_OK)
         return err->code;
     dist_scrape_manager_routes(server->scrape_manager, program->http, true);
-    dist_scrape_manager_routes(server->scrape_manager, program->admin, true);
+    if (fg_program_admins_server(program) != NULL)
+        dist_scrape_manager_routes(server->scrape_manager, fg_program_admins_server(program), true);
     return FG_OK;
 }
 
@@ -291,7 +292,8 @@ static void add_admin_routes(struct server *server, struct fg_program *program)
         server->admin_api.use_arg = server->querier;
     }
     fg_admin_api_routes(&server->admin_api, program->http);
-    fg_admin_api_routes(&server->admin_api, program->admin);
+    if (fg_program_admins_server(program) != NULL)
+        fg_admin_api_routes(&server->admin_api, fg_program_admins_server(program));
     fg_program_routes_add_settings(&program->routes);
 }
 
@@ -354,7 +356,8 @@ static enum fg_code start_both(struct server *server, struct fg_program *program
     server->forward_routes.work = program->work;
     server->forward_routes.audit = program->audit;
     ing_forward_routes(&server->forward_routes, program->http);
-    ing_forward_routes(&server->forward_routes, program->admin);
+    if (fg_program_admins_server(program) != NULL)
+        ing_forward_routes(&server->forward_routes, fg_program_admins_server(program));
     if (ing_forward_targets_read(forward_settings.targets, &server->forward_targets, err) !=
             FG_OK ||
         (server->agent && single_agent_check(server->forward_targets, err) != FG_OK) ||

@@ -141,6 +141,9 @@ def case_on_loopback_operators_need_nothing():
         nobody = servers.Caller(server.admin_port, None)
         for path in ("/metrics", "/config", "/routes", "/compactor/status"):
             check(nobody.send("GET", path)[0] == 200, "%s", path)
+        # Who needs no token must not be able to make one.
+        for path in ("/api/tokens", "/api/tenants", "/api/audit", "/api/forward", "/api/v1/targets"):
+            check(nobody.send("GET", path)[0] == 404, "%s without a token", path)
 
 
 def case_the_mode_none_asks_for_nothing():

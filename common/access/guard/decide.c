@@ -167,43 +167,20 @@ void fg_grant_describe(const struct fg_grant *grant, char *out, size_t size)
 static enum fg_code lacks_scope(const struct fg_grant *grant, struct fg_err *err)
 {
     char who[FG_ACCESS_NAME_MAX_BYTES + 1];
-    struct fg_buf names, list;
-    struct fg_slice rest;
-    size_t n = 0;
+    struct fg_buf names;
 
+    if (grant->denied & grant->demanded)
+        return fg_fail(err, FG_E_DENIED,
+                       "with access.mode header nobody is known to be an admin here: ask at the "
+                       "address of admin_listen");
     fg_grant_describe(grant, who, sizeof who);
     fg_buf_init(&names, FG_ERR_MSG_MAX_BYTES);
-    fg_buf_init(&list, FG_ERR_MSG_MAX_BYTES);
     fg_access_write_scopes(grant->demanded, &names);
-    for (rest = fg_buf_slice(&names); rest.len > 0; n++) {
-        size_t comma = FG_MIN(fg_slice_find(rest, ','), rest.len);
-
-        fg_buf_printf(&list, "%s%.*s", n == 0 ? "" : ", ", FG_S(fg_slice_sub(rest, 0, comma)));
-        rest = fg_slice_sub(rest, comma + 1, SIZE_MAX);
-    }
     (void)fg_fail(err, FG_E_DENIED, "%s needs %s %.*s", who,
-                  n == 1 ? "the scope" : "one of the scopes", FG_S(fg_buf_slice(&list)));
-    fg_buf_done(&list);
+                  __builtin_popcount(grant->demanded) == 1 ? "the scope" : "one of the scopes",
+                  FG_S(fg_buf_slice(&names)));
     fg_buf_done(&names);
     return err->code;
-}
-
-/* Whoever is behind the gateway is a tenant's user. Admins use the port for operators, which the
- * gateway does not serve. */
-static enum fg_code decide_header(const struct fg_access_facts *facts, struct fg_grant *grant,
-                                  struct fg_err *err)
-{
-    if (!facts->trusted)
-        return fg_fail(err, FG_E_NO_TENANT,
-                       "this server takes requests from its gateway only (setting "
-                       "access.trusted_cidrs)");
-    if (!facts->operators)
-        grant->denied = FG_SCOPE_TENANT_ADMIN | FG_SCOPE_ADMIN;
-    if (facts->scopes == FG_SCOPE_KNOWN || (scopes_of(grant) & facts->scopes))
-        return FG_OK;
-    return fg_fail(err, FG_E_DENIED,
-                   "with access.mode header nobody is known to be an admin here: ask at the "
-                   "address of admin_listen");
 }
 
 enum fg_code fg_access_decide(const struct fg_access_facts *facts,
@@ -215,10 +192,16 @@ enum fg_code fg_access_decide(const struct fg_access_facts *facts,
     fg_assert(facts->mode != FG_ACCESS_UNSET);
     if (facts->mode == FG_ACCESS_NONE)
         return FG_OK;
-    if (facts->mode == FG_ACCESS_HEADER)
-        return decide_header(facts, ret_grant, err);
-    /* An identity was verified before, from the same header or a cookie. */
-    if (facts->identity != NULL) {
+    if (facts->mode == FG_ACCESS_HEADER && !facts->trusted)
+        return fg_fail(err, FG_E_NO_TENANT,
+                       "this server takes requests from its gateway only (setting "
+                       "access.trusted_cidrs)");
+    if (facts->mode == FG_ACCESS_HEADER) {
+        /* Whoever is behind the gateway is a tenant's user. Admins use the port for operators,
+         * which the gateway does not serve. */
+        ret_grant->denied = facts->operators ? 0 : FG_SCOPE_TENANT_ADMIN | FG_SCOPE_ADMIN;
+    } else if (facts->identity != NULL) {
+        /* An identity was verified before, from the same header or a cookie. */
         ret_grant->kind = FG_GRANT_IDENTITY;
         ret_grant->identity = *facts->identity;
     } else if (decide_token(facts, ret_grant, ret_id, err) != FG_OK) {

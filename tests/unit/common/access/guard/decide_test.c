@@ -583,7 +583,7 @@ static void a_refusal_of_a_known_caller_names_scope_and_tenant(void **state)
     assert_int_equal(
         decide_at(f, f->headers[PUSH_A], FG_SCOPE_READ | FG_SCOPE_RULES, NOW_MS, &grant, &err),
         FG_E_DENIED);
-    (void)snprintf(want, sizeof want, "token %.8s (test) needs one of the scopes read, rules",
+    (void)snprintf(want, sizeof want, "token %.8s (test) needs one of the scopes read,rules",
                    f->texts[PUSH_A] + 4);
     assert_string_equal(err.msg, want);
     assert_int_equal(decide_at(f, f->headers[PUSH_A], FG_SCOPE_PUSH, NOW_MS, &grant, &err), FG_OK);

@@ -213,7 +213,8 @@ static void what_was_left_for_a_deleted_tenant_is_not_for_the_next(void **state)
     assert_true(f->make.message.tokens[0]->created_ms <= only_tenant(f)->replaced_ms);
     assert_int_equal(f->make.message.n_bindings, 1);
     assert_string_equal(f->make.message.bindings[0]->tenants, "a*");
-    /* What is made for the new one is newer, also by a server whose clock is behind. */
+    /* A token for the new tenant is newer than the tenant, even if the clock of the server that
+     * makes the token is slow. */
     change->now_ms = made_ms - 5;
     access_make_token(&f->make, &(struct access_token){.tenants = "b,a", .scopes = 1, .seed = 2},
                       text);
