@@ -42,8 +42,7 @@ FG_METRICS_TABLE(repair_metrics, REPAIR_METRICS)
 /* A call that takes longer fails the pass with this owner; the next pass begins again. A reply is
  * about a megabyte of records (handlers.c), several times that with definitions. */
 static const int64_t CALL_TIMEOUT_NS = 5 * FG_SECOND_NS;
-static const int64_t MEMBER_POLL_NS = 100 * FG_MS_NS;  /* while this member joins */
-static const int64_t LOG_EVERY_NS = 10 * FG_SECOND_NS; /* groups that failed */
+static const int64_t MEMBER_POLL_NS = 100 * FG_MS_NS; /* while this member joins */
 /* After a group that failed: an owner that is too busy to answer is not asked at full speed. */
 static const int64_t FAILED_PAUSE_NS = 10 * FG_MS_NS;
 static const uint64_t REPLY_MAX_BYTES = UINT64_C(64) << 20; /* far above what is said there */
@@ -54,19 +53,15 @@ struct ing_repair {
     struct fg_rpc_server *self_server; /* has no address: for self */
     struct fg_peer *self;
     struct fg_thread thread; /* sleeps between passes, and in them to keep its rate */
-
-    /* The thread's. */
-    int64_t quiet_until_mono_ns;
-    uint64_t n_failed; /* groups since the last line of the log */
 };
 
 /* An owner that is asked. */
 struct other {
     struct ing_repair *repair;
     const struct fg_ring_view *view;
-    const struct fg_ring_member *member;
     struct fg_peer *peer;
     uint8_t store[FG_ID_BYTES], own[FG_ID_BYTES];
+    uint64_t n_failed; /* groups */
 };
 
 static ProtobufCBinaryData store_of(uint8_t store[FG_ID_BYTES])
@@ -407,25 +402,14 @@ static enum fg_code link_own_ids(void *arg, const struct ing_repair_group *group
 
 /* ---- groups that fail ---- */
 
-static void link_group_failed(void *arg, const struct ing_repair_group *group,
-                              const struct fg_err *err)
+static void link_group_failed(void *arg, const struct ing_repair_group *group)
 {
     struct other *other = arg;
-    struct ing_repair *repair = other->repair;
-    int64_t now_ns = fg_mono_ns(fg_clock_real());
 
-    fg_metric_add(repair->metrics, REPAIR_GROUPS_FAILED, 1);
-    repair->n_failed++;
-    if (now_ns >= repair->quiet_until_mono_ns) {
-        repair->quiet_until_mono_ns = now_ns + LOG_EVERY_NS;
-        fg_log_warn("profiles of another owner cannot be fetched, will retry (logged at most every "
-                    "10 s)",
-                    fg_lb("tenant", group->tenant), fg_lb("member", other->member->name),
-                    fg_lu("shard", group->shard), fg_lu("groups", repair->n_failed),
-                    fg_ls("err", err->msg));
-        repair->n_failed = 0;
-    }
-    (void)pause_for(repair, FAILED_PAUSE_NS); /* at a stop the next call says so */
+    (void)group;
+    other->n_failed++;
+    fg_metric_add(other->repair->metrics, REPAIR_GROUPS_FAILED, 1);
+    (void)pause_for(other->repair, FAILED_PAUSE_NS); /* at a stop the next call says so */
 }
 
 /* ---- one of the others ---- */
@@ -434,7 +418,7 @@ static void repair_from(struct ing_repair *repair, const struct fg_ring_view *vi
                         const struct fg_ring_member *member)
 {
     struct fg_err err;
-    struct other other = {.repair = repair, .view = view, .member = member};
+    struct other other = {.repair = repair, .view = view};
     const struct ing_repair_links links = {
         .arg = &other,
         .groups = link_groups,
@@ -459,8 +443,13 @@ static void repair_from(struct ing_repair *repair, const struct fg_ring_view *vi
     if (code == FG_OK || code == FG_E_CANCELED)
         return;
     fg_metric_add(repair->metrics, REPAIR_FAILURES, 1);
-    fg_log_debug("repair with another owner failed, will retry", fg_lb("member", member->name),
-                 fg_ls("err", err.msg));
+    if (other.n_failed > 0)
+        fg_log_warn("profiles of another owner cannot be fetched, will retry",
+                    fg_lb("member", member->name), fg_lu("groups", other.n_failed),
+                    fg_ls("err", err.msg));
+    else
+        fg_log_debug("repair with another owner failed, will retry", fg_lb("member", member->name),
+                     fg_ls("err", err.msg));
 }
 
 /* Runs a pass over every member that may have profiles. Each member finds out itself which shards

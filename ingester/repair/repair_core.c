@@ -97,9 +97,12 @@ static enum fg_code one_page(const struct ing_repair_links *links, struct fg_are
             continue;
         if (ends_pass(err->code))
             return err->code;
-        links->group_failed(links->arg, group, err);
-        if (failed->code == FG_OK)
+        links->group_failed(links->arg, group);
+        if (failed->code == FG_OK) {
             *failed = *err;
+            (void)fg_wrap(failed, "tenant %.*s, shard %u", FG_S(group->tenant),
+                          (unsigned)group->shard);
+        }
     }
     *after = page.more && page.n > 0 ? &page.groups[page.n - 1] : NULL;
     return FG_OK;

@@ -60,7 +60,7 @@ struct ing_repair_links {
     enum fg_code (*own_ids)(void *arg, const struct ing_repair_group *group,
                             struct ing_group_ids *out, struct fg_err *err);
     /* Takes note of a group that failed and is left to the next pass. May wait. */
-    void (*group_failed)(void *arg, const struct ing_repair_group *group, const struct fg_err *err);
+    void (*group_failed)(void *arg, const struct ing_repair_group *group);
 };
 
 /*

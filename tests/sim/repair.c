@@ -267,12 +267,10 @@ static enum fg_code link_own_ids(void *arg, const struct ing_repair_group *group
 }
 
 /* All errors of this world end the pass. */
-static void link_group_failed(void *arg, const struct ing_repair_group *group,
-                              const struct fg_err *err)
+static void link_group_failed(void *arg, const struct ing_repair_group *group)
 {
     (void)arg;
     (void)group;
-    (void)err;
     fg_assert(false);
 }
 
