@@ -1,7 +1,6 @@
 /*
- * Splits label selectors into tokens, for selector.c and for messages about selectors. The tokens
- * differ inside and outside of braces: colons are part of metric names, operators and strings of
- * matchers only.
+ * Splits label selectors into tokens; private to selector.c. The tokens differ inside and outside
+ * of braces: colons are part of metric names, operators and strings of matchers only.
  */
 #ifndef FG_COMMON_MODEL_SELECTOR_LEX_H
 #define FG_COMMON_MODEL_SELECTOR_LEX_H

@@ -259,48 +259,44 @@ static bool is_unknown_authority(long verified)
     }
 }
 
+/* Returns what options about this server begin with. */
+static const char *options_of(const struct cli_client *client)
+{
+    return client->second ? "--source-" : "--";
+}
+
+/* Says which server the error is about. Of the second one the caller does. */
+static enum fg_code say_server(const struct cli_client *client, struct fg_err *err)
+{
+    return client->second ? err->code : fg_wrap(err, "%s", client->url);
+}
+
+/* Of the second server it is no use to ask again. */
 static enum fg_code fail_certificate(const struct cli_client *client, struct fg_err *err)
 {
+    enum fg_code code = client->second ? FG_E_DENIED : FG_E_UNAVAILABLE;
     long verified = X509_V_OK;
 
     curl_easy_getinfo(client->curl, CURLINFO_SSL_VERIFYRESULT, &verified);
-    if (!is_unknown_authority(verified))
-        return fg_fail(err, FG_E_UNAVAILABLE, "%s: %s", client->url, client->fault);
-    return fg_fail(err, FG_E_UNAVAILABLE,
-                   "%s: %s; if the authority that signed it is your own, name its certificate "
-                   "with --ca-file",
-                   client->url, client->fault);
+    if (is_unknown_authority(verified))
+        return fg_fail(err, code,
+                       "%s; if the authority that signed it is your own, name its certificate with "
+                       "%sca-file",
+                       client->fault, options_of(client));
+    return fg_fail(err, code, "%s", client->fault);
 }
 
-/* An error of the second server: the caller says which one it is. FG_E_DENIED: no use in asking
- * again. */
-static enum fg_code fail_second(const struct cli_client *client, CURLcode rc, struct fg_err *err)
+static enum fg_code fail_connect(const struct cli_client *client, struct fg_err *err)
 {
-    long os_errno = 0, verified = X509_V_OK;
+    long os_errno = 0;
 
+    if (!client->second)
+        return fg_fail(err, FG_E_UNAVAILABLE,
+                       "no server at %s: start one with flamegrid server, or say where with --url",
+                       client->url);
     curl_easy_getinfo(client->curl, CURLINFO_OS_ERRNO, &os_errno);
-    curl_easy_getinfo(client->curl, CURLINFO_SSL_VERIFYRESULT, &verified);
-    switch (rc) {
-    case CURLE_COULDNT_CONNECT:
-        return fg_fail(err, FG_E_UNAVAILABLE, "%s",
-                       os_errno != 0 ? strerrordesc_np((int)os_errno) : client->fault);
-    case CURLE_PEER_FAILED_VERIFICATION:
-        return fg_fail(err, FG_E_DENIED, "%s%s", client->fault,
-                       is_unknown_authority(verified)
-                           ? "; if the authority that signed it is your own, name its certificate "
-                             "with --source-ca-file"
-                           : "");
-    case CURLE_SSL_CACERT_BADFILE:
-        return fg_fail(err, FG_E_INVALID, "--source-ca-file %s: no certificate can be read from it",
-                       client->ca_file);
-    case CURLE_SSL_CERTPROBLEM:
-        return fg_fail(err, FG_E_INVALID, "--source-cert-file %s%s%s: %s", client->cert_file,
-                       client->key_file == NULL ? "" : ", --source-key-file ",
-                       client->key_file == NULL ? "" : client->key_file, client->fault);
-    default:
-        return fg_fail(err, FG_E_UNAVAILABLE, "%s",
-                       client->fault[0] != '\0' ? client->fault : curl_easy_strerror(rc));
-    }
+    return fg_fail(err, FG_E_UNAVAILABLE, "%s",
+                   os_errno != 0 ? strerrordesc_np((int)os_errno) : client->fault);
 }
 
 /* The cases that users meet get a sentence of ours with a way out; all others the text of
@@ -316,32 +312,28 @@ static enum fg_code fail_transfer(struct cli_client *client, CURLcode rc, struct
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
         return fg_fail(err, FG_E_INVALID, "%s is no URL of a server", client->url);
-    default:
-        break;
-    }
-    if (client->second)
-        return fail_second(client, rc, err);
-    switch (rc) {
     case CURLE_COULDNT_CONNECT:
-        return fg_fail(err, FG_E_UNAVAILABLE,
-                       "no server at %s: start one with flamegrid server, or say where with --url",
-                       client->url);
+        return fail_connect(client, err);
     case CURLE_PEER_FAILED_VERIFICATION:
-        return fail_certificate(client, err);
+        (void)fail_certificate(client, err);
+        return say_server(client, err);
     case CURLE_SSL_CONNECT_ERROR:
-        return fg_fail(err, FG_E_UNAVAILABLE,
-                       "%s: %s; if the server has no TLS, its URL begins with http://", client->url,
-                       client->fault);
+        (void)fg_fail(err, FG_E_UNAVAILABLE,
+                      "%s; if the server has no TLS, its URL begins with http://", client->fault);
+        return say_server(client, err);
     case CURLE_SSL_CACERT_BADFILE:
-        return fg_fail(err, FG_E_INVALID, "--ca-file %s: no certificate can be read from it",
-                       client->ca_file);
+        return fg_fail(err, FG_E_INVALID, "%sca-file %s: no certificate can be read from it",
+                       options_of(client), client->ca_file);
     case CURLE_SSL_CERTPROBLEM:
-        return fg_fail(err, FG_E_INVALID, "--cert-file %s%s%s: %s", client->cert_file,
-                       client->key_file == NULL ? "" : ", --key-file ",
+        return fg_fail(err, FG_E_INVALID, "%scert-file %s%s%s%s%s: %s", options_of(client),
+                       client->cert_file, client->key_file == NULL ? "" : ", ",
+                       client->key_file == NULL ? "" : options_of(client),
+                       client->key_file == NULL ? "" : "key-file ",
                        client->key_file == NULL ? "" : client->key_file, client->fault);
     default:
-        return fg_fail(err, FG_E_UNAVAILABLE, "%s: %s", client->url,
-                       client->fault[0] != '\0' ? client->fault : curl_easy_strerror(rc));
+        (void)fg_fail(err, FG_E_UNAVAILABLE, "%s",
+                      client->fault[0] != '\0' ? client->fault : curl_easy_strerror(rc));
+        return say_server(client, err);
     }
 }
 

@@ -3,10 +3,7 @@
 #include "common/base/str.h"
 #include "common/base/time.h"
 #include "common/model/selector.h"
-#include "common/model/selector_lex.h"
 #include "deploy/cli/times.h"
-
-enum { REGEX_SHOWN_BYTES = 100 }; /* so that a sentence fits around it */
 
 /* ---- SELECTOR ---- */
 
@@ -81,41 +78,6 @@ static enum fg_code write_labels(const struct fg_selector *selector, struct fg_a
     return FG_OK;
 }
 
-/* Replaces the parser's words about a regular expression, which name the place of its label
- * ("1:2: parse error: error parsing regexp: missing ): ("), by a sentence about the expression.
- * Leaves other errors as they are, and returns false. */
-static bool fail_regex(struct fg_slice labels, struct fg_arena *arena, struct fg_err *err)
-{
-    static const char marker[] = ": parse error: error parsing regexp: ";
-    struct fg_lexer lexer = {.in = labels, .in_braces = true, .arena = arena};
-    struct fg_selector_token name, op, value;
-    struct fg_err cause = *err, ignored;
-    const char *found = strstr(cause.msg, marker);
-    struct fg_slice why;
-    uint64_t column;
-
-    if (found == NULL || strncmp(cause.msg, "1:", 2) != 0 ||
-        !fg_parse_u64(fg_bytes(cause.msg + 2, (size_t)(found - cause.msg) - 2), &column) ||
-        column == 0)
-        return false;
-    lexer.at = column - 1;
-    if (fg_lexer_next(&lexer, &name, &ignored) != FG_OK ||
-        fg_lexer_next(&lexer, &op, &ignored) != FG_OK ||
-        fg_lexer_next(&lexer, &value, &ignored) != FG_OK || value.kind != FG_TOKEN_STRING)
-        return false;
-    why = fg_cstr(found + strlen(marker));
-    /* The last part repeats a piece of the expression: "missing ): (". */
-    for (size_t i = why.len; i > 1; i--)
-        if (why.ptr[i - 2] == ':' && why.ptr[i - 1] == ' ') {
-            why.len = i - 2;
-            break;
-        }
-    (void)fg_fail(err, FG_E_INVALID, "the regular expression \"%.*s\" of %.*s: %.*s",
-                  FG_S(fg_slice_sub(value.value, 0, REGEX_SHOWN_BYTES)), FG_S(name.text),
-                  FG_S(why));
-    return true;
-}
-
 static enum fg_code parse(struct fg_slice text, struct fg_arena *arena,
                           struct fg_selector *selector, struct cli_selection *ret_selection,
                           struct fg_err *err)
@@ -135,8 +97,10 @@ static enum fg_code parse(struct fg_slice text, struct fg_arena *arena,
             return err->code;
     }
     if (labels.len > 0 && fg_selector_parse(labels, arena, selector, err) != FG_OK)
-        return fail_regex(labels, arena, err) ? err->code
-                                              : fg_wrap(err, "labels are written {name=\"value\"}");
+        /* The braces are right if RE2 complains. */
+        return fg_wrap(err, strstr(err->msg, "error parsing regexp") != NULL
+                                ? "a regular expression is wrong"
+                                : "labels are written {name=\"value\"}");
     if (write_labels(selector, arena, &selection.labels, err) != FG_OK)
         return err->code;
     *ret_selection = selection;

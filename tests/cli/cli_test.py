@@ -808,7 +808,7 @@ def case_query_failures(cli):
     for output in ("table", "folded", "pprof", "goPgo"):
         cli.bad(1, "no profiles of", "query", CPU + '{service_name="nobody"}', "--output", output)
     cli.bad(1, "no profiles of the type goroutine of {service_name=\"shop\"} from now-1h until now; there are: .*" + CPU, "query", "shop", "--type", "goroutine")
-    cli.bad(2, r'the regular expression "\(" of env: missing \); see', "query", 'shop{env=~"("}')
+    cli.bad(2, r'a regular expression is wrong: 1:2: parse error: .*missing \): \(; see', "query", 'shop{env=~"("}')
     cli.bad(1, "the server says 400: profile-type", "query", "shop", "--type", CPU + ":a:b", "--output", "folded")
     cli.bad(2, "parse error", "query", "shop{env=prod}")
     cli.bad(1, "no server at 127.0.0.1:1: ", "query", "shop", "--url", "127.0.0.1:1")
