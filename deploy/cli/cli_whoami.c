@@ -25,6 +25,7 @@ static void print_list(const char *title, const json_t *list)
 static enum fg_code print(struct whoami_command *command, json_t *document)
 {
     const char *subject = json_string_value(json_object_get(document, "subject"));
+    const char *issuer = json_string_value(json_object_get(document, "issuer"));
     const char *mode = json_string_value(json_object_get(document, "mode"));
     const char *kind = json_string_value(json_object_get(document, "kind"));
     const char *matchers = json_string_value(json_object_get(document, "matchers"));
@@ -33,6 +34,8 @@ static enum fg_code print(struct whoami_command *command, json_t *document)
         return cli_json_print(document, stdout, &command->err);
     printf("%-9s%s\n%-9s%s\n", "you are", subject == NULL ? "" : subject, "mode",
            mode == NULL ? "" : mode);
+    if (issuer != NULL)
+        printf("%-9s%s\n", "issuer", issuer);
     if (json_is_false(json_object_get(document, "tenancy")))
         printf("%-9s%s, the only one\n", "tenants", FG_TENANT_ONLY);
     else if (kind != NULL && strcmp(kind, "anyone") == 0)

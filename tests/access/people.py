@@ -365,6 +365,9 @@ def log_out(here):
     while not {"logged in", "logged out"} <= {record["detail"] for record in here.audited("ada")}:
         flamegrid.check(time.monotonic() < deadline, "the audit has %s", here.audited("ada"))
         time.sleep(0.1)
+    for record in here.audited("ada"):
+        flamegrid.check((record["session"], record["issuer"]) == ("ada", here.provider.issuer), "the audit has %s", record)
+        flamegrid.check(record["who"] == "ada (%s)" % here.provider.issuer, "the audit has %s", record)
 
 
 def command_of(here):

@@ -139,7 +139,12 @@ static enum fg_code whoami(struct fg_admin_call *call, struct fg_err *err)
     fg_json_begin_object(&json, NULL);
     fg_json_put_cstr(&json, "mode", modes[fg_access_mode(call->api->access)]);
     fg_json_put_cstr(&json, "kind", kinds[grant->kind]);
-    fg_json_put_cstr(&json, "subject", call->who);
+    if (grant->kind == FG_GRANT_IDENTITY) {
+        fg_json_put_text(&json, "subject", grant->identity.subject);
+        fg_json_put_text(&json, "issuer", grant->identity.issuer);
+    } else {
+        fg_json_put_cstr(&json, "subject", call->who);
+    }
     fg_json_begin_array(&json, "tenants");
     for (size_t i = 0; call->registry != NULL && i < call->registry->message->n_tenants; i++) {
         const Access__Tenant *tenant = call->registry->message->tenants[i];

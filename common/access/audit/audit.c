@@ -77,8 +77,8 @@ struct object {
 struct tally {
     uint64_t key;
     struct fg_audit_event event; /* its texts are below */
-    char who[TEXT_BYTES], token[TEXT_BYTES], session[TEXT_BYTES], tenant[TEXT_BYTES];
-    char method[TEXT_BYTES], route[TEXT_BYTES], source[TEXT_BYTES];
+    char who[TEXT_BYTES], token[TEXT_BYTES], session[TEXT_BYTES], issuer[TEXT_BYTES];
+    char tenant[TEXT_BYTES], method[TEXT_BYTES], route[TEXT_BYTES], source[TEXT_BYTES];
 };
 
 struct tallies {
@@ -191,6 +191,7 @@ static void begin_tally(struct tally *tally, uint64_t key, const struct fg_audit
         .who = keep(tally->who, event->who),
         .token = keep(tally->token, event->token),
         .session = keep(tally->session, event->session),
+        .issuer = keep(tally->issuer, event->issuer),
         .tenant = keep(tally->tenant, event->tenant),
         .method = keep(tally->method, event->method),
         .route = keep(tally->route, event->route),
@@ -204,8 +205,8 @@ static void begin_tally(struct tally *tally, uint64_t key, const struct fg_audit
 static struct tally *tally_of(struct tallies *tallies, const struct fg_audit_event *event,
                               int64_t now_mono_ns, bool *ret_first)
 {
-    const struct fg_slice texts[] = {event->who,   event->token,  event->session, event->tenant,
-                                     event->route, event->source, event->method};
+    const struct fg_slice texts[] = {event->who,    event->token, event->session, event->issuer,
+                                     event->tenant, event->route, event->source,  event->method};
     uint64_t key = fg_mix64((uint64_t)event->kind << 32 | event->status);
 
     for (size_t i = 0; i < FG_COUNT(texts); i++)
@@ -270,6 +271,7 @@ void fg_audit_read_query(struct fg_audit *audit, const struct fg_audit_event *ev
                                          .who = event->who,
                                          .token = event->token,
                                          .session = event->session,
+                                         .issuer = event->issuer,
                                          .tenant = event->tenant,
                                          .bytes = event->bytes};
         (void)add_to_tally(audit, &audit->reads, &summed, true);

@@ -81,6 +81,7 @@ static void put_event(struct fg_json_writer *json, const struct fg_audit_event *
     put_text(json, "who", event->who);
     put_text(json, "token", event->token);
     put_text(json, "session", event->session);
+    put_text(json, "issuer", event->issuer);
     put_text(json, "tenant", event->tenant);
     put_text(json, "method", event->method);
     put_text(json, "route", event->route);
@@ -125,6 +126,7 @@ static const struct member record_members[] = {
     {"who", TEXT, AT(event.who)},
     {"token", TEXT, AT(event.token)},
     {"session", TEXT, AT(event.session)},
+    {"issuer", TEXT, AT(event.issuer)},
     {"tenant", TEXT, AT(event.tenant)},
     {"method", TEXT, AT(event.method)},
     {"route", TEXT, AT(event.route)},

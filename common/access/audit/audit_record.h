@@ -69,8 +69,9 @@ struct fg_audit_event {
     enum fg_audit_phase phase;
     struct fg_slice who;     /* fg_grant_describe() */
     struct fg_slice token;   /* id */
-    struct fg_slice session; /* subject */
-    struct fg_slice tenant;  /* several: joined by '|' */
+    struct fg_slice session; /* subject, which is unique at its issuer only */
+    struct fg_slice issuer;
+    struct fg_slice tenant; /* several: joined by '|' */
     struct fg_slice method, route;
     struct fg_slice detail; /* a selector, a name, why it was refused */
     struct fg_slice source; /* address of the caller */

@@ -148,6 +148,15 @@ static unsigned scopes_of(const struct fg_grant *grant)
     return scopes;
 }
 
+void fg_person_describe(struct fg_slice issuer, struct fg_slice subject, char *out, size_t size)
+{
+    struct fg_slice from = fg_slice_sub(issuer, 0, size / 2);
+    size_t others = from.len + strlen(" ()") + 1;
+
+    (void)snprintf(out, size, "%.*s (%.*s)",
+                   FG_S(fg_slice_sub(subject, 0, size > others ? size - others : 0)), FG_S(from));
+}
+
 void fg_grant_describe(const struct fg_grant *grant, char *out, size_t size)
 {
     switch (grant->kind) {
@@ -158,7 +167,7 @@ void fg_grant_describe(const struct fg_grant *grant, char *out, size_t size)
         (void)snprintf(out, size, "token %s (%s)", grant->token->id, grant->token->name);
         break;
     case FG_GRANT_IDENTITY:
-        (void)snprintf(out, size, "%.*s", FG_S(grant->identity.subject));
+        fg_person_describe(grant->identity.issuer, grant->identity.subject, out, size);
         break;
     }
 }

@@ -28,9 +28,10 @@ enum fg_access_mode {
     FG_ACCESS_TOKEN,
 };
 
-/* Whom an issuer or a session vouches for. Borrowed. */
+/* Whom an issuer or a session vouches for. A subject is unique at its issuer only (OpenID Connect
+ * Core, 2). Borrowed. */
 struct fg_access_identity {
-    struct fg_slice subject;
+    struct fg_slice issuer, subject;
     const struct fg_access_role *roles;
     size_t n_roles;
 };
@@ -139,7 +140,12 @@ enum fg_code fg_grant_tenant_of(const struct fg_grant *grant, struct fg_slice te
 /* Returns the scopes that the caller has for a tenant, whatever its state. */
 unsigned fg_grant_scopes(const struct fg_grant *grant, struct fg_slice tenant);
 
-/* Writes who the caller is, for logs: "token 4uJc0TqZ (name)". Cut to the size. */
+/* Writes who the caller is, for logs and the audit: "token 4uJc0TqZ (name)", "anyone", or as
+ * fg_person_describe(). Cut to the size. */
 void fg_grant_describe(const struct fg_grant *grant, char *out, size_t size);
+
+/* Writes "subject (issuer)". If that is longer than the size then the subject is cut: whoever
+ * chooses the subject does not choose the issuer. */
+void fg_person_describe(struct fg_slice issuer, struct fg_slice subject, char *out, size_t size);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "common/access/audit/audit.h"
 #include "common/access/guard/attempts.h"
+#include "common/access/guard/decide.h"
 #include "common/access/people/oidc_core.h"
 #include "common/base/json_writer.h"
 #include "common/base/str.h"
@@ -20,6 +21,7 @@ enum {
     URL_MAX_BYTES = 8 * 1024,
     COOKIE_LINE_MAX_BYTES = FG_COOKIE_MAX_BYTES + 256,
     FORM_MAX_BYTES = 4096, /* of a log-out */
+    WHO_MAX_BYTES = 256,   /* of a record of the audit */
     CODE_MAX_BYTES = 4096, /* of the provider; the known ones are below 2 KiB */
     EXCHANGE_ARENA_BYTES = 1024 * 1024,
     /* At a time: fewer than the client runs (issuer.c), so that log-ins with a slow provider do not
@@ -198,14 +200,17 @@ static void exchange_free(struct exchange *exchange)
     free(exchange);
 }
 
-/* Records a log-in or its end. Strangers can make log-ins fail, so these are summed up. */
-static void record(struct fg_oidc *oidc, const struct fg_http_request *req, struct fg_slice subject,
-                   const char *detail, unsigned status)
+/* Records a log-in or its end; session NULL: of nobody. Strangers can make log-ins fail, so these
+ * are summed up. */
+static void record(struct fg_oidc *oidc, const struct fg_http_request *req,
+                   const struct fg_session *session, const char *detail, unsigned status)
 {
-    const struct fg_audit_event event = {
+    char who[WHO_MAX_BYTES];
+    struct fg_audit_event event = {
         .kind = FG_AUDIT_LOGIN,
-        .who = subject.len > 0 ? subject : FG_LIT("nobody"),
-        .session = subject,
+        .who = FG_LIT("nobody"),
+        .session = session == NULL ? FG_LIT("") : session->subject,
+        .issuer = session == NULL ? FG_LIT("") : session->issuer,
         .method = fg_cstr(fg_http_method_name(fg_http_method(req))),
         .route = fg_http_path(req),
         .detail = fg_cstr(detail),
@@ -213,6 +218,10 @@ static void record(struct fg_oidc *oidc, const struct fg_http_request *req, stru
         .status = status,
     };
 
+    if (session != NULL) {
+        fg_person_describe(session->issuer, session->subject, who, sizeof who);
+        event.who = fg_cstr(who);
+    }
     if (status < 400)
         fg_audit_note(oidc->config.audit, &event);
     else
@@ -246,7 +255,7 @@ static enum fg_code make_session(struct exchange *exchange, struct fg_slice toke
         return err->code;
     fg_log_info("somebody has logged in", fg_lb("subject", session.subject),
                 fg_lb("peer", fg_http_peer(exchange->req)));
-    record(oidc, exchange->req, session.subject, "logged in", 303);
+    record(oidc, exchange->req, &session, "logged in", 303);
     return FG_OK;
 }
 
@@ -284,7 +293,7 @@ static void on_home(struct fg_msg *msg)
                                    fg_mono_ns(oidc->config.clock));
         fg_log_warn("log-in refused", fg_lb("peer", fg_http_peer(exchange->req)),
                     fg_ls("err", err.msg));
-        record(oidc, exchange->req, FG_LIT(""), err.msg, fg_code_http(err.code));
+        record(oidc, exchange->req, NULL, err.msg, fg_code_http(err.code));
         fail(exchange->req, &err);
     }
     exchange_free(exchange);
@@ -557,7 +566,7 @@ static void on_logout(struct fg_http_request *req, void *arg)
         return;
     }
     if (session.subject.len > 0)
-        record(oidc, req, session.subject, "logged out", is_of_a_script(req) ? 200 : 303);
+        record(oidc, req, &session, "logged out", is_of_a_script(req) ? 200 : 303);
     /* A caller without a session any more is logged out, too. */
     fg_buf_init(&url, URL_MAX_BYTES);
     put_logout_url(oidc, req, &url);

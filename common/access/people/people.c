@@ -247,8 +247,8 @@ static enum fg_code identify_token(struct fg_people *people, struct fg_slice tok
         return err->code;
     }
     person->verified = verified;
-    person->identity =
-        (struct fg_access_identity){verified->subject, verified->roles, verified->n_roles};
+    person->identity = (struct fg_access_identity){verified->issuer, verified->subject,
+                                                   verified->roles, verified->n_roles};
     return FG_OK;
 }
 
@@ -297,7 +297,8 @@ static enum fg_code identify_session(struct fg_people *people, struct fg_http_re
     if (fg_bindings_roles(all, session->issuer, session->claims, session->n_claims,
                           fg_http_arena(req), &roles, &n_roles, err) != FG_OK)
         return err->code;
-    person->identity = (struct fg_access_identity){session->subject, roles, n_roles};
+    person->identity =
+        (struct fg_access_identity){session->issuer, session->subject, roles, n_roles};
     /* Last: a request that is refused above prolongs nothing. */
     fg_oidc_renew(people->oidc, req, session);
     return FG_OK;

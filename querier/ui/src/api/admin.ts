@@ -123,6 +123,7 @@ export interface AuditRecord {
   who?: string;
   token?: string;
   session?: string;
+  issuer?: string;
   tenant?: string;
   method?: string;
   route?: string;

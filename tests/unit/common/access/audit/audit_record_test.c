@@ -315,6 +315,7 @@ static void written_records_are_read_back(void **state)
         .who = FG_LIT("token abcd1234 (\"a\\b\")"),
         .token = FG_LIT("abcd1234"),
         .session = FG_LIT("anna\n"),
+        .issuer = FG_LIT("https://id.example/\""),
         .tenant = FG_LIT("a|b"),
         .method = FG_LIT("POST"),
         .route = FG_LIT("/compactor/delete"),

@@ -791,7 +791,8 @@ static void roles_of_people_are_about_tenants(void **state)
                  {"*", 0},
                  {"", 0}};
     const struct fixture *f = *state;
-    const struct fg_access_identity identity = {FG_LIT("ann@example.com"), roles, FG_COUNT(roles)};
+    const struct fg_access_identity identity = {FG_LIT("https://id.example.com"),
+                                                FG_LIT("ann@example.com"), roles, FG_COUNT(roles)};
     struct fg_access_facts facts = {
         .mode = FG_ACCESS_TOKEN, .identity = &identity, .scopes = FG_SCOPE_READ, .now_ms = NOW_MS};
     char id[FG_TOKEN_ID_CHARS + 1];
@@ -806,15 +807,44 @@ static void roles_of_people_are_about_tenants(void **state)
     /* She may read a, and govern b: neither gives her the other. */
     assert_int_equal(fg_grant_tenants(&grant, true, in_header("a"), &ids, &err), FG_OK);
     assert_int_equal(fg_grant_tenants(&grant, true, in_header("b"), &ids, &err), FG_E_DENIED);
-    assert_string_equal(err.msg, "ann@example.com needs the scope read");
+    assert_string_equal(err.msg, "ann@example.com (https://id.example.com) needs the scope read");
     assert_int_equal(fg_grant_tenants(&grant, true, in_header("a|b"), &ids, &err), FG_E_DENIED);
     assert_int_equal(fg_grant_tenants(&grant, true, in_header("x"), &ids, &err), FG_E_DENIED);
     assert_int_equal(fg_grant_tenants(&grant, true, in_header(NULL), &ids, &err), FG_E_NO_TENANT);
     facts.scopes = FG_SCOPE_PUSH;
     assert_int_equal(fg_access_decide(&facts, f->registry, &grant, id, &err), FG_E_DENIED);
     facts.scopes = FG_SCOPE_KNOWN;
-    facts.identity = &(struct fg_access_identity){FG_LIT("bob"), NULL, 0};
+    facts.identity =
+        &(struct fg_access_identity){FG_LIT("https://id.example.com"), FG_LIT("bob"), NULL, 0};
     assert_int_equal(fg_access_decide(&facts, f->registry, &grant, id, &err), FG_OK);
+}
+
+/* Nobody is taken for somebody else, whatever subject they have at an issuer of their own. */
+static void a_person_is_described_with_the_issuer(void **state)
+{
+    static const struct {
+        const char *subject, *who;
+    } cases[] = {
+        {"ann", "ann (https://b.example)"},
+        {"ann (https://a.example)", "ann (https://a.example) (https://b.example)"},
+        {"token 4uJc0TqZ (ops)", "token 4uJc0TqZ (ops) (https://b.example)"},
+        {"anyone", "anyone (https://b.example)"},
+        {"", " (https://b.example)"},
+        /* The subject is cut. */
+        {"0123456789012345678901234567890123456789012345 (https://a.example)",
+         "0123456789012345678901234567890123456789012 (https://b.example)"},
+    };
+    char who[64];
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        fg_person_describe(FG_LIT("https://b.example"), fg_cstr(cases[i].subject), who, sizeof who);
+        assert_string_equal(who, cases[i].who);
+    }
+    /* Of an issuer that is longer than half of the room its half, and the subject has the rest. */
+    fg_person_describe(FG_LIT("https://issuer.example/that/is/long"), FG_LIT("0123456789"), who,
+                       32);
+    assert_string_equal(who, "0123456789 (https://issuer.e)");
 }
 
 /* ---- cost ---- */
@@ -903,6 +933,7 @@ int main(void)
         cmocka_unit_test(matchers_come_with_the_token),
         cmocka_unit_test(a_label_leads_to_tenants_of_the_token_only),
         cmocka_unit_test(roles_of_people_are_about_tenants),
+        cmocka_unit_test(a_person_is_described_with_the_issuer),
         cmocka_unit_test(a_decision_allocates_nothing),
     };
 
