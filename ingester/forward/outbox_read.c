@@ -136,16 +136,20 @@ static bool is_expired(struct outbox_reading *reading, const struct ing_head_gro
            fg_time_add(ing_head_window_end_ns(group->window), retention_ns) < reading->wall_ns;
 }
 
+/* A key of another length belongs to nobody: the start has told of it (outbox_load.c). It may stand
+ * between two good ones. */
+static bool read_seq(const struct fg_store_iter *iter, uint64_t *ret_seq)
+{
+    uint16_t number;
+
+    return ing_outbox_get_key(iter->key, &number, ret_seq);
+}
+
 /* Reads the entry on which the iterator stands, and its profile. */
 static enum fg_code read_item(struct outbox_reading *reading, const struct fg_store_iter *entries,
                               struct ing_outbox_item *item)
 {
-    uint16_t number;
-
-    /* The iterator has keys of this form only: those between two of them that are as long. A longer
-     * one counts as damaged with the number that it begins with. */
-    if (!ing_outbox_get_key(fg_slice_sub(entries->key, 0, OUTBOX_KEY_BYTES), &number, &item->seq) ||
-        !ing_outbox_get_entry(entries->value, &item->entry)) {
+    if (!ing_outbox_get_entry(entries->value, &item->entry)) {
         item->outcome = OUTBOX_DAMAGED;
         return copy(reading->arena, entries->value, &item->record) ? FG_OK
                                                                    : no_memory(reading->err);
@@ -220,7 +224,8 @@ enum fg_code ing_outbox_read(struct ing_outbox *outbox, const struct ing_outbox_
     fg_buf_init(&reading.key, HEAD_PROFILE_KEY_BYTES);
     seek_first(entries, outbox->targets[span->target].number, span->first);
     for (; code == FG_OK && entries->valid && read < n; fg_store_iter_next(entries))
-        code = read_item(&reading, entries, &items[read++]);
+        if (read_seq(entries, &items[read].seq))
+            code = read_item(&reading, entries, &items[read++]);
     fg_buf_done(&reading.key);
     if (code != FG_OK || check_iter(entries, err) != FG_OK)
         return err->code;
@@ -259,10 +264,8 @@ static bool read_dead(const struct outbox_reading *reading, const struct fg_stor
                       struct ing_outbox_dead *dead)
 {
     struct fg_slice reason, entry;
-    uint16_t number;
 
-    if (!ing_outbox_get_key(fg_slice_sub(iter->key, 0, OUTBOX_KEY_BYTES), &number, &dead->seq) ||
-        !ing_outbox_get_dead(iter->value, &dead->died_wall_ns, &reason, &entry)) {
+    if (!ing_outbox_get_dead(iter->value, &dead->died_wall_ns, &reason, &entry)) {
         dead->reason = FG_LIT("the dead entry cannot be read");
         return true;
     }
@@ -288,7 +291,7 @@ enum fg_code ing_outbox_list_dead(struct ing_outbox *outbox, unsigned target, ui
         return no_memory(err);
     seek_first(iter, outbox->targets[target].number, from);
     for (; iter->valid && read < n; fg_store_iter_next(iter))
-        if (!read_dead(&reading, iter, &dead[read++]))
+        if (read_seq(iter, &dead[read].seq) && !read_dead(&reading, iter, &dead[read++]))
             return no_memory(err);
     if (check_iter(iter, err) != FG_OK)
         return err->code;

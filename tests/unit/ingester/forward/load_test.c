@@ -231,6 +231,45 @@ static void entry_damaged_later_is_set_aside_when_it_is_read(void **state)
     outbox_run_close(&f->run);
 }
 
+/* A key that begins as a good one does, and goes on. */
+static void write_longer(struct fixture *f, enum ing_head_family family, uint64_t seq)
+{
+    struct fg_buf key;
+
+    fg_buf_init(&key, SIZE_MAX);
+    ing_outbox_put_key(&key, 0, seq);
+    fg_buf_putc(&key, 0);
+    write_one(f, family, fg_buf_slice(&key), FG_LIT("what is this?"));
+    fg_buf_done(&key);
+}
+
+static void a_longer_key_between_two_good_ones_belongs_to_nobody(void **state)
+{
+    struct fixture *f = *state;
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_MAX_BYTES);
+    struct ing_outbox_dead *dead;
+    struct ing_outbox_span span;
+    struct fg_err err;
+    size_t n;
+
+    open_with(f, "one", NULL);
+    assert_int_equal(outbox_run_push(&f->run, 1, 0, 5, RECORD_BYTES), FG_OK);
+    assert_true(ing_outbox_take(f->run.outbox, 0, OUTBOX_FRESH, &span));
+    outbox_run_close(&f->run);
+    write_longer(f, HEAD_OUTBOX, span.first + 1);
+    write_longer(f, HEAD_OUTBOX_DEAD, span.first + 1);
+    open_with(f, "one", NULL);
+    assert_int_equal(f->run.damage.set_aside, 2);
+    assert_int_equal(pending(f, 0), 5);
+    assert_int_equal(outbox_run_drain(&f->run, 0, OUTBOX_REFUSED, NULL), 5);
+    outbox_run_settle(&f->run);
+    assert_int_equal(ing_outbox_list_dead(f->run.outbox, 0, 0, 10, arena, &dead, &n, &err), FG_OK);
+    assert_int_equal(n, 5);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(dead[i].seq, span.first + i);
+    outbox_run_close(&f->run);
+}
+
 static void damaged_records_of_targets_do_not_stop_a_start(void **state)
 {
     struct fixture *f = *state;
@@ -529,6 +568,7 @@ int main(void)
         TEST(removed_target_is_deleted_later_if_the_store_takes_no_writes),
         TEST(damaged_entries_are_set_aside_and_the_others_are_sent),
         TEST(entry_damaged_later_is_set_aside_when_it_is_read),
+        TEST(a_longer_key_between_two_good_ones_belongs_to_nobody),
         TEST(damaged_records_of_targets_do_not_stop_a_start),
         TEST(unreadable_store_fails_the_start),
         TEST(entry_older_than_its_tenant_keeps_profiles_is_not_sent),
