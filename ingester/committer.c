@@ -13,7 +13,14 @@ enum {
     GROUP_ITEMS_ENOUGH = 64, /* worth an fsync: the group waits for no more */
     GROUP_ITEMS_MAX = 4096,  /* all items of a group are answered together: keep that prompt */
     GROUP_BYTES_MAX = 8 * 1024 * 1024,
+    /* Of forwarded items in a group, while agents push: an agent whose push comes when the write
+     * has begun waits for all of it, and so many take two milliseconds with the sync. */
+    FORWARDED_BYTES_ENOUGH = 64 * 1024,
+    /* So many groups without an item of an agent, some seconds, and none is expected. */
+    QUIET_GROUPS = 1000,
 };
+
+enum { OF_AGENTS, OF_SERVERS, QUEUES };
 
 /* clang-format off */
 #define COMMITTER_METRICS(M)                                                                       \
@@ -22,21 +29,53 @@ enum {
 FG_METRICS_ENUM(committer_metric, COMMITTER_METRICS)
 FG_METRICS_TABLE(committer_metrics, COMMITTER_METRICS)
 
+struct commit_queue {
+    struct ing_commit_item *first, *last;
+    uint64_t bytes, items;
+};
+
 struct ing_committer {
     struct ing_committer_config config;
     struct fg_metrics *metrics;
     struct fg_thread thread; /* its lock is of all below, and not held while something is written */
-    struct ing_commit_item *first, *last;
-    uint64_t queued_bytes, queued_items;
+    struct commit_queue queues[QUEUES];
+    unsigned quiet; /* groups since the last one with an item of an agent, up to QUIET_GROUPS */
     struct ing_committer_visit *first_visit, *last_visit;
 };
 
-/* After each change of the queues. Locked. */
+/* ---- queues; locked ---- */
+
+static uint64_t queued_items(const struct ing_committer *committer)
+{
+    return committer->queues[OF_AGENTS].items + committer->queues[OF_SERVERS].items;
+}
+
+static uint64_t queued_bytes(const struct ing_committer *committer)
+{
+    return committer->queues[OF_AGENTS].bytes + committer->queues[OF_SERVERS].bytes;
+}
+
+static bool is_forwarded(const struct ing_commit_item *item)
+{
+    return item->via.n > 0;
+}
+
+/* An agent's item does not overtake items of its service: it may use what they define. */
+static unsigned queue_of(const struct ing_commit_item *item)
+{
+    return is_forwarded(item) || item->service->items_of_servers > 0 ? OF_SERVERS : OF_AGENTS;
+}
+
+/* After each change. */
 static void check_queues(const struct ing_committer *committer)
 {
-    fg_assert((committer->first == NULL) == (committer->queued_items == 0));
-    fg_assert((committer->first == NULL) == (committer->queued_bytes == 0));
-    fg_assert((committer->first == NULL) == (committer->last == NULL));
+    for (unsigned i = 0; i < QUEUES; i++) {
+        const struct commit_queue *queue = &committer->queues[i];
+
+        fg_assert((queue->first == NULL) == (queue->items == 0));
+        fg_assert((queue->first == NULL) == (queue->bytes == 0));
+        fg_assert((queue->first == NULL) == (queue->last == NULL));
+    }
     fg_assert((committer->first_visit == NULL) == (committer->last_visit == NULL));
 }
 
@@ -51,30 +90,50 @@ static void gather(struct ing_committer *committer)
         return;
     /* A visit ends the gathering: the thread that posted it waits for its answer. */
     while (!committer->thread.stop && committer->first_visit == NULL &&
-           committer->queued_items > 0 && committer->queued_items < GROUP_ITEMS_ENOUGH)
+           queued_items(committer) > 0 && queued_items(committer) < GROUP_ITEMS_ENOUGH)
         if (!fg_thread_sleep(&committer->thread, until_ns))
             return;
 }
 
-/* Takes a group off the queue. Locked. */
+/* Moves items of a queue to the end of a group until it has `max_bytes` of them. Locked. */
+static void take_items(struct ing_committer *committer, unsigned of, uint64_t max_bytes, size_t *n,
+                       struct ing_commit_item ***tail)
+{
+    struct commit_queue *queue = &committer->queues[of];
+    uint64_t taken = 0;
+
+    while (queue->first != NULL && *n < GROUP_ITEMS_MAX && taken < max_bytes) {
+        struct ing_commit_item *item = queue->first;
+        uint64_t bytes = ing_commit_item_bytes(item);
+
+        fg_assert(queue->bytes >= bytes);
+        taken += bytes;
+        queue->bytes -= bytes;
+        queue->items--;
+        queue->first = item->next;
+        if (of == OF_SERVERS)
+            item->service->items_of_servers--;
+        item->next = NULL;
+        **tail = item;
+        *tail = &item->next;
+        ++*n;
+    }
+    if (queue->first == NULL)
+        queue->last = NULL;
+}
+
+/* Takes a group off the queues: what agents push, and then some of what is forwarded. Locked. */
 static struct ing_commit_item *take_group(struct ing_committer *committer)
 {
-    struct ing_commit_item *items = committer->first, *end = NULL;
-    uint64_t bytes = 0;
+    struct ing_commit_item *items = NULL, **tail = &items;
+    size_t n = 0;
 
-    for (size_t n = 0; committer->first != NULL && n < GROUP_ITEMS_MAX && bytes < GROUP_BYTES_MAX;
-         n++) {
-        end = committer->first;
-        bytes += ing_commit_item_bytes(end);
-        committer->first = end->next;
-        committer->queued_items--;
-    }
-    fg_assert(committer->queued_bytes >= bytes);
-    committer->queued_bytes -= bytes;
-    if (end != NULL)
-        end->next = NULL;
-    if (committer->first == NULL)
-        committer->last = NULL;
+    take_items(committer, OF_AGENTS, GROUP_BYTES_MAX, &n, &tail);
+    committer->quiet +=
+        n == 0 && committer->queues[OF_SERVERS].items > 0 && committer->quiet < QUIET_GROUPS;
+    take_items(committer, OF_SERVERS,
+               committer->quiet < QUIET_GROUPS ? FORWARDED_BYTES_ENOUGH : GROUP_BYTES_MAX, &n,
+               &tail);
     return items;
 }
 
@@ -86,7 +145,7 @@ static void commit_until_stopped(void *arg)
 
     for (;;) {
         fg_thread_lock(&committer->thread);
-        while (committer->first == NULL && committer->first_visit == NULL &&
+        while (queued_items(committer) == 0 && committer->first_visit == NULL &&
                !committer->thread.stop)
             (void)fg_thread_sleep(&committer->thread, INT64_MAX);
         gather(committer);
@@ -129,33 +188,58 @@ void ing_committer_post(struct ing_committer *committer, struct ing_committer_vi
     fg_thread_unlock(&committer->thread);
 }
 
+/* Returns whether there is room. Empty queues take any item: one that is larger than the limit must
+ * get in, too. What is forwarded takes at most half of the room, so that agents find some. Locked.
+ */
+static bool fits(const struct ing_committer *committer, const struct ing_commit_item *item,
+                 uint64_t bytes)
+{
+    uint64_t max_bytes = committer->config.queue_max_bytes;
+    uint64_t of_servers = committer->queues[OF_SERVERS].bytes;
+
+    if (queued_bytes(committer) == 0)
+        return true;
+    return queued_bytes(committer) + bytes <= max_bytes &&
+           (!is_forwarded(item) || of_servers == 0 || of_servers + bytes <= max_bytes / 2);
+}
+
+/* Locked. */
+static void append(struct ing_committer *committer, struct ing_commit_item *item, uint64_t bytes)
+{
+    unsigned of = queue_of(item);
+    struct commit_queue *queue = &committer->queues[of];
+
+    item->next = NULL;
+    if (queue->last == NULL)
+        queue->first = item;
+    else
+        queue->last->next = item;
+    queue->last = item;
+    queue->bytes += bytes;
+    queue->items++;
+    if (of == OF_SERVERS)
+        item->service->items_of_servers++;
+    if (!is_forwarded(item))
+        committer->quiet = 0;
+    check_queues(committer);
+    /* The thread finds the items in between when it wakes; each wake-up costs as much as a record.
+     */
+    if (queued_items(committer) == 1 || queued_items(committer) == GROUP_ITEMS_ENOUGH)
+        fg_thread_wake(&committer->thread);
+}
+
 bool ing_committer_submit(struct ing_committer *committer, struct ing_commit_item *item)
 {
     /* Counted once more when it is taken off the queue: until then nobody changes the item. */
     uint64_t bytes = ing_commit_item_bytes(item);
-    bool fits;
+    bool fit;
 
-    item->next = NULL;
     fg_thread_lock(&committer->thread);
-    /* An empty queue takes any item: one that is larger than the limit must get in, too. */
-    fits = committer->queued_bytes == 0 ||
-           committer->queued_bytes + bytes <= committer->config.queue_max_bytes;
-    if (fits) {
-        if (committer->last == NULL)
-            committer->first = item;
-        else
-            committer->last->next = item;
-        committer->last = item;
-        committer->queued_bytes += bytes;
-        committer->queued_items++;
-        check_queues(committer);
-        /* The thread finds the items in between when it wakes; each wake-up costs as much as a
-         * record. */
-        if (committer->queued_items == 1 || committer->queued_items == GROUP_ITEMS_ENOUGH)
-            fg_thread_wake(&committer->thread);
-    }
+    fit = fits(committer, item, bytes);
+    if (fit)
+        append(committer, item, bytes);
     fg_thread_unlock(&committer->thread);
-    return fits;
+    return fit;
 }
 
 /* ---- start and end ---- */
@@ -165,7 +249,7 @@ static void on_scrape(void *arg)
     struct ing_committer *committer = arg;
 
     fg_thread_lock(&committer->thread);
-    fg_metric_set(committer->metrics, COMMITTER_QUEUED, (int64_t)committer->queued_items);
+    fg_metric_set(committer->metrics, COMMITTER_QUEUED, (int64_t)queued_items(committer));
     fg_thread_unlock(&committer->thread);
 }
 
@@ -175,6 +259,7 @@ enum fg_code ing_committer_create(const struct ing_committer_config *config,
     struct ing_committer *committer = fg_new(struct ing_committer);
 
     committer->config = *config;
+    committer->quiet = QUIET_GROUPS;
     fg_thread_init(&committer->thread);
     if (fg_thread_start(&committer->thread, "committer", commit_until_stopped, committer, err) !=
         FG_OK) {
@@ -197,7 +282,8 @@ void ing_committer_destroy(struct ing_committer *committer)
     /* Workers and segments have ended, so nothing is submitted or posted behind this. */
     fg_thread_stop(&committer->thread);
     check_queues(committer);
-    fg_assert(committer->first == NULL && committer->first_visit == NULL); /* all are answered */
+    fg_assert(queued_items(committer) == 0 &&
+              committer->first_visit == NULL); /* all are answered */
     fg_thread_done(&committer->thread);
     free(committer);
 }

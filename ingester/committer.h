@@ -3,11 +3,14 @@
  * groups, so that many pushes share one fsync (group_commit.h); while one group is being written
  * the next collects. Between two groups it runs visits: other changes of the head.
  *
- *   ing_committer_submit()  ---> queue of items ---\
- *                                                    committer's thread: commit(items), visits
- *   ing_committer_post()    ---> queue of visits --/
+ *   ing_committer_submit()  ---> agents' items -----\
+ *                           ---> forwarded items ----> committer's thread: commit(items), visits
+ *   ing_committer_post()    ---> visits ------------/
  *
- * Items are handed over in the order of their submission, visits run in the order of their posts.
+ * Agents wait for the answer to each push, and servers that catch up for none in particular. So a
+ * group has the agents' items first, and while agents push at most some 64 KiB of what is
+ * forwarded; that takes at most half of the room for items that wait. Items of one service are
+ * handed over in the order of their submission, visits run in the order of their posts.
  */
 #ifndef FG_INGESTER_COMMITTER_H
 #define FG_INGESTER_COMMITTER_H
@@ -37,8 +40,8 @@ enum fg_code ing_committer_create(const struct ing_committer_config *config,
  * posted any more. Accepts NULL. */
 void ing_committer_destroy(struct ing_committer *committer);
 
-/* Queues an item. Returns false if the queue is full; the item is then still the caller's. Any
- * thread. */
+/* Queues an item, which has a service. Returns false if there is no room; the item is then still
+ * the caller's. Any thread. */
 bool ing_committer_submit(struct ing_committer *committer,
                           struct ing_commit_item *item) fg_must_check;
 

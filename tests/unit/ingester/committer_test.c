@@ -9,17 +9,18 @@
 
 #include <cmocka.h>
 
-enum { ITEMS = 200 };
+enum { ITEMS = 200, SERVICES = 2, RECORD_BYTES = 8 * 1024 };
 
 struct fixture {
     struct fg_registry *registry;
     struct ing_committer *committer;
     pthread_mutex_t lock; /* held by a test to hold up the committer's thread in commit() */
-    sem_t visited;
+    sem_t visited, began; /* groups */
     unsigned n_groups, n_after, n_done;
     size_t largest;            /* group */
     unsigned order[2 * ITEMS]; /* of items and visits, as they came */
     unsigned n_order;
+    struct ing_catalog_service services[SERVICES];
     struct ing_commit_item items[ITEMS];
     struct ing_committer_visit visits[ITEMS];
 };
@@ -47,6 +48,7 @@ static void commit(void *arg, struct ing_commit_item *items)
     struct fixture *f = arg;
     size_t n = 0;
 
+    assert_int_equal(sem_post(&f->began), 0);
     (void)pthread_mutex_lock(&f->lock);
     f->n_groups++;
     while (items != NULL) {
@@ -76,9 +78,11 @@ static struct fixture *start(uint64_t queue_max_bytes, int64_t delay_ns)
     f->registry = fg_registry_create();
     (void)pthread_mutex_init(&f->lock, NULL);
     assert_int_equal(sem_init(&f->visited, 0, 0), 0);
+    assert_int_equal(sem_init(&f->began, 0, 0), 0);
     for (int i = 0; i < ITEMS; i++) {
         ing_commit_item_init(&f->items[i]);
         f->items[i].done = on_done;
+        f->items[i].service = &f->services[0];
         f->visits[i].run = on_visit;
     }
     assert_int_equal(ing_committer_create(
@@ -109,6 +113,7 @@ static void end(struct fixture *f)
     fg_registry_destroy(f->registry);
     (void)pthread_mutex_destroy(&f->lock);
     (void)sem_destroy(&f->visited);
+    (void)sem_destroy(&f->began);
     free(f);
 }
 
@@ -160,6 +165,124 @@ static void full_queue_refuses_and_an_empty_one_takes_any_item(void **state)
     end(f);
 }
 
+/* ---- what is forwarded ---- */
+
+/* Submits the first item and waits until it is with commit(), which the caller's lock holds up: all
+ * others are in the queues then. */
+static void hold_up(struct fixture *f)
+{
+    struct timespec until;
+
+    assert_true(ing_committer_submit(f->committer, &f->items[0]));
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &until), 0);
+    until.tv_sec += 60;
+    assert_int_equal(sem_timedwait(&f->began, &until), 0);
+}
+
+static void forward(struct fixture *f, unsigned from, unsigned to, unsigned service)
+{
+    for (unsigned i = from; i < to; i++) {
+        f->items[i].via.n = 1;
+        f->items[i].service = &f->services[service];
+        assert_true(ing_committer_submit(f->committer, &f->items[i]));
+    }
+}
+
+static void agents_overtake_what_is_forwarded_for_other_services(void **state)
+{
+    struct fixture *f = start(UINT64_MAX, 0);
+
+    (void)state;
+    (void)pthread_mutex_lock(&f->lock);
+    hold_up(f);
+    forward(f, 1, 10, 0);
+    f->items[10].service = &f->services[1];
+    assert_true(ing_committer_submit(f->committer, &f->items[10]));
+    (void)pthread_mutex_unlock(&f->lock);
+    stop(f);
+    assert_int_equal(f->n_order, 11);
+    assert_int_equal(f->order[1], 10);
+    for (unsigned i = 2; i < 11; i++)
+        assert_int_equal(f->order[i], i - 1);
+    end(f);
+}
+
+/* They may name stacks that an item before them defines. */
+static void items_of_one_service_keep_their_order(void **state)
+{
+    struct fixture *f = start(UINT64_MAX, 0);
+
+    (void)state;
+    (void)pthread_mutex_lock(&f->lock);
+    hold_up(f);
+    for (unsigned i = 1; i < ITEMS; i++) {
+        f->items[i].via.n = i % 3 == 0;
+        f->items[i].service = &f->services[i / 2 % 2];
+        assert_true(ing_committer_submit(f->committer, &f->items[i]));
+    }
+    (void)pthread_mutex_unlock(&f->lock);
+    stop(f);
+    assert_int_equal(f->n_order, ITEMS);
+    for (unsigned service = 0; service < SERVICES; service++) {
+        unsigned last = 0;
+
+        for (unsigned i = 1; i < ITEMS; i++) {
+            if (f->items[f->order[i]].service != &f->services[service])
+                continue;
+            assert_true(f->order[i] > last);
+            last = f->order[i];
+        }
+        assert_int_equal(f->services[service].items_of_servers, 0);
+    }
+    end(f);
+}
+
+static void a_group_has_little_of_what_is_forwarded_while_agents_push(void **state)
+{
+    static const uint8_t record[RECORD_BYTES];
+    struct fixture *f = start(UINT64_MAX, 0);
+
+    (void)state;
+    for (unsigned i = 1; i < ITEMS; i++)
+        fg_buf_append(&f->items[i].records, record, sizeof record);
+    (void)pthread_mutex_lock(&f->lock);
+    hold_up(f); /* an agent's */
+    forward(f, 1, ITEMS, 0);
+    (void)pthread_mutex_unlock(&f->lock);
+    stop(f);
+    assert_int_equal(f->n_order, ITEMS);
+    assert_in_range(f->largest, 2, 9);
+    end(f);
+}
+
+static void what_is_forwarded_takes_half_of_the_room(void **state)
+{
+    struct fixture *f = start(UINT64_MAX, 0);
+    uint64_t one = ing_commit_item_bytes(&f->items[0]);
+    unsigned taken = 0, i = 1;
+
+    (void)state;
+    stop(f);
+    end(f);
+    f = start(40 * one, 0);
+    (void)pthread_mutex_lock(&f->lock);
+    hold_up(f);
+    for (; i < ITEMS; i++) {
+        f->items[i].via.n = 1;
+        f->items[i].service = &f->services[1];
+        if (!ing_committer_submit(f->committer, &f->items[i]))
+            break;
+    }
+    assert_int_equal(i - 1, 20);
+    while (ing_committer_submit(f->committer, &f->items[50 + taken]))
+        taken++;
+    assert_int_equal(taken, 20);
+    (void)pthread_mutex_unlock(&f->lock);
+    stop(f);
+    assert_int_equal(f->n_done, 41);
+    end(f);
+}
+
 static void visits_run_in_order_and_before_the_end(void **state)
 {
     struct fixture *f = start(UINT64_MAX, 0);
@@ -196,6 +319,10 @@ int main(void)
         cmocka_unit_test(items_are_committed_in_order_and_answered_before_the_end),
         cmocka_unit_test(items_that_wait_share_a_group),
         cmocka_unit_test(full_queue_refuses_and_an_empty_one_takes_any_item),
+        cmocka_unit_test(agents_overtake_what_is_forwarded_for_other_services),
+        cmocka_unit_test(items_of_one_service_keep_their_order),
+        cmocka_unit_test(a_group_has_little_of_what_is_forwarded_while_agents_push),
+        cmocka_unit_test(what_is_forwarded_takes_half_of_the_room),
         cmocka_unit_test(visits_run_in_order_and_before_the_end),
         cmocka_unit_test(a_visit_ends_the_wait_for_more_items),
     };
