@@ -208,16 +208,8 @@ def case_a_tenant_goes_with_everything():
 
 
 def case_a_tenant_with_a_key_goes_with_everything():
-    folder = flamegrid.tempfile.mkdtemp(prefix="flamegrid-deletion.")
-    path = os.path.join(folder, "key")
-    try:
-        with open(path, "w", encoding="ascii") as out:
-            out.write(os.urandom(32).hex() + "\n")
-        os.chmod(path, 0o600)
-        key = ("--encryption.key_file", path)
+    with servers.key_file() as key:
         a_tenant_is_deleted("--encryption.mode", "per_tenant", *key, key=key)
-    finally:
-        flamegrid.shutil.rmtree(folder)
 
 
 def main():

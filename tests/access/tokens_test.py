@@ -424,17 +424,58 @@ def case_a_damaged_registry_is_seen_and_the_last_good_one_used():
         with open(path, "rb") as file:
             good = file.read()
         for bad in (b"", good[:-1], b"x" + good[1:]):
-            with open(path + ".new", "wb") as file:
-                file.write(bad)
-            os.replace(path + ".new", path)
+            replace(path, bad)
             wait_for(lambda: "access_registry_damaged" in servers.Caller(server.port, None).send("GET", "/ready")[1], "the condition")
             check(servers.push(a, "demo.cpu")[0] == 200, "a push")
             status, said = server.govern.send("POST", "/api/tenants", {"id": "c"})
             check(status == 500, "a change of a damaged registry: %d %s", status, said)
-            with open(path + ".new", "wb") as file:
-                file.write(good)
-            os.replace(path + ".new", path)
+            replace(path, good)
             wait_for(lambda: "access_registry_damaged" not in servers.Caller(server.port, None).send("GET", "/ready")[1], "its end")
+
+
+def replace(path, content):
+    with open(path + ".new", "wb") as file:
+        file.write(content)
+    os.replace(path + ".new", path)
+
+
+def case_a_lost_registry_is_replaced_by_nothing_that_a_server_does():
+    """Neither by the first key of a tenant nor by an admin's change: all tokens and keys that it lacks would be lost."""
+    with servers.key_file() as key, servers.Governed("--encryption.mode", "per_tenant", *key) as server:
+        server.begin()
+        path = os.path.join(server.data, "bucket", "objects", "access", "registry")
+        a, b = server.caller(["push", "read"]), server.caller(["push", "read"], ["b"])
+
+        def is_damaged():
+            return "access_registry_damaged" in a.send("GET", "/ready")[1]
+
+        def content():
+            with open(path, "rb") as file:
+                return file.read()
+
+        check(servers.push(a, "demo.cpu")[0] == 200 and server.operate("POST", "/ingester/flush")[0] == 200, "the first tenant")
+        older = content()
+        server.govern.must("POST", "/api/tenants", {"id": "c"})
+        good = content()
+        check(servers.push(b, "demo.cpu")[0] == 200, "the second tenant, which gets its key now")
+        for lost in (True, False):
+            if lost:
+                os.remove(path)
+            else:
+                replace(path, older)
+            wait_for(is_damaged, "the condition")
+            server.operate("POST", "/ingester/flush")
+            wait_for(lambda: "head_without_keys" in a.send("GET", "/ready")[1], "profiles that wait for a key")
+            for caller in (a, b):
+                check(servers.push(caller, "demo.cpu")[0] == 200, "a push")
+            status, said = server.govern.send("POST", "/api/tenants", {"id": "d"})
+            check(status == 500 and "access/registry" in said, "a change: %d %s", status, said)
+            check(not os.path.exists(path) if lost else content() == older, "it was written")
+        replace(path, good)
+        wait_for(lambda: not is_damaged(), "end of the condition")
+        wait_for(lambda: server.operate("POST", "/ingester/flush")[0] == 200, "commit")
+        code, said, _ = servers.command("encryption", "list", "--data", server.data, *key)
+        check(code == 0 and [line.split()[:2] for line in said.splitlines()] == [["a", "1"], ["b", "1"]], "%d %s", code, said)
 
 
 def wait_for(condition, what):

@@ -115,9 +115,13 @@ enum fg_code fg_admin_read_duration(const char *text, const char *name, int64_t 
 enum fg_code fg_admin_swap(struct fg_admin_call *call, fg_access_edit edit, void *arg,
                            struct fg_err *err)
 {
-    int64_t deadline_ns = fg_mono_ns(fg_clock_real()) + SWAP_TIMEOUT_NS;
-    enum fg_code code =
-        fg_access_swap(call->api->bucket, call->who, call->now_ms, deadline_ns, edit, arg, err);
+    const struct fg_access_writer writer = {.bucket = call->api->bucket,
+                                            .by = call->who,
+                                            .now_ms = call->now_ms,
+                                            .deadline_mono_ns =
+                                                fg_mono_ns(fg_clock_real()) + SWAP_TIMEOUT_NS,
+                                            .known = call->registry->message->generation};
+    enum fg_code code = fg_access_swap(&writer, edit, arg, err);
 
     /* Waits until this process knows the change, so that the next request of the caller sees it. */
     if (code == FG_OK)

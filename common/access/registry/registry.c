@@ -345,6 +345,19 @@ bool fg_access_has_admin(const Access__Registry *registry, int64_t now_ms)
     return false;
 }
 
+enum fg_code fg_access_check_generation(uint64_t generation, uint64_t known, struct fg_err *err)
+{
+    if (generation >= known)
+        return FG_OK;
+    if (generation == 0)
+        return fg_fail(err, FG_E_CORRUPT, "%s is gone from the bucket", FG_ACCESS_REGISTRY_NAME);
+    return fg_fail(err, FG_E_CORRUPT,
+                   "%s in the bucket has the generation %llu, which is older than the known one, "
+                   "%llu",
+                   FG_ACCESS_REGISTRY_NAME, (unsigned long long)generation,
+                   (unsigned long long)known);
+}
+
 bool fg_access_is_deleted(const Access__Tenant *tenant)
 {
     return tenant != NULL && (tenant->state == ACCESS__TENANT__STATE__DELETING ||

@@ -63,6 +63,14 @@ const Access__Tenant *fg_access_find_tenant(const struct fg_access_registry *reg
 const Access__Token *fg_access_find_token(const struct fg_access_registry *registry,
                                           struct fg_slice id, uint32_t *ret_at);
 
+/*
+ * Checks that a registry in the bucket, of that generation, is not older than one that was read
+ * before; 0: there is no object. Each change adds one, so an older one was put in its place, from a
+ * backup for example, and lacks tokens and keys. FG_E_CORRUPT says so.
+ */
+enum fg_code fg_access_check_generation(uint64_t generation, uint64_t known,
+                                        struct fg_err *err) fg_must_check;
+
 /* Returns whether the data of the tenant has to go, or has gone (tenant_deletion.h). tenant NULL:
  * it is not in the registry. */
 bool fg_access_is_deleted(const Access__Tenant *tenant);
