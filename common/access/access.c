@@ -180,11 +180,14 @@ static enum fg_code add_bootstrap_token(const struct fg_access *access, struct f
                                         Access__Registry *message, struct fg_err *err)
 {
     const char *path = access->config.settings->bootstrap_token_file;
-    struct fg_access_change change = {message, arena, "access.bootstrap_token_file",
-                                      now_ms(access)};
+    struct fg_access_change change = {.registry = message,
+                                      .arena = arena,
+                                      .by = "access.bootstrap_token_file",
+                                      .now_ms = now_ms(access)};
     Access__Token added;
     Access__Secret secret = ACCESS__SECRET__INIT, *secrets[] = {&secret};
     char all[] = "*", name[] = "bootstrap", *tenants[] = {all};
+    enum fg_code code;
     struct fg_token token;
 
     if (path[0] == '\0' || fg_access_has_admin(message, change.now_ms) ||
@@ -199,7 +202,12 @@ static enum fg_code add_bootstrap_token(const struct fg_access *access, struct f
     added.scopes = FG_SCOPE_ADMIN | FG_SCOPE_TENANT_ADMIN;
     added.n_secrets = 1;
     added.secrets = secrets;
-    return fg_access_create_token(&change, &added, err);
+    code = fg_access_create_token(&change, &added, err);
+    if (code != FG_E_LIMIT)
+        return code;
+    /* What a full registry has is worth more than this token. */
+    fg_log_error("access.bootstrap_token_file is not used", fg_ls("err", err->msg));
+    return FG_OK;
 }
 
 static uint64_t known_generation(struct fg_access *access)

@@ -381,6 +381,34 @@ def case_a_tenant_admin_governs_its_tenants_only():
         check(servers.Caller(server.port, of_b).send("GET", "/api/whoami")[0] == 200, "it is untouched")
 
 
+def case_a_tenant_admin_does_not_fill_the_registry():
+    with servers.key_file() as key, servers.Governed("--encryption.mode", "per_tenant", *key) as server:
+        server.begin()
+        own = server.caller(["tenant-admin"], ["a"])
+        body = {"name": "n", "tenants": ["a"], "scopes": ["push"], "tenantLabel": {"name": "ns", "prefix": "x" * 1000000}}
+        status, said = own.send("POST", "/api/tokens", body)
+        check(status == 400 and "tenant_label has at most" in said, "a label of a MB: %d %s", status, said[:300])
+        body["tenantLabel"]["prefix"] = "x" * 16000
+        made = []
+        while True:
+            status, said = own.send("POST", "/api/tokens", body)
+            if status != 200:
+                break
+            made.append(json.loads(said)["id"])
+            check(len(made) < 1000, "it is not refused")
+        check(status == 429 and 'tenant \\"a\\" has' in said and len(made) > 50, "the last one: %d %s, after %d", status, said, len(made))
+        server.govern.must("POST", "/api/tokens/%s:revoke" % made[0])
+        check(own.send("POST", "/api/tokens", body)[0] == 200, "a revoked one makes room")
+        check(server.govern.send("GET", "/api/tokens/" + made[0])[0] == 404, "which is forgotten")
+        server.govern.must("POST", "/api/tenants/a:suspend")
+        server.govern.must("POST", "/api/tenants", {"id": "c"})
+        server.govern.must("DELETE", "/api/tenants/a")
+        caller = server.caller(["push"], ["c"])
+        check(servers.push(caller, "demo.cpu")[0] == 200 and server.operate("POST", "/ingester/flush")[0] == 200, "a push")
+        code, said, _ = servers.command("encryption", "list", "--data", server.data, *key)
+        check(code == 0 and [line.split()[:2] for line in said.splitlines()] == [["c", "1"]], "%d %s", code, said)
+
+
 def case_headers_cannot_be_smuggled():
     with servers.Governed() as server:
         server.begin()

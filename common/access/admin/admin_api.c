@@ -120,7 +120,8 @@ enum fg_code fg_admin_swap(struct fg_admin_call *call, fg_access_edit edit, void
                                             .now_ms = call->now_ms,
                                             .deadline_mono_ns =
                                                 fg_mono_ns(fg_clock_real()) + SWAP_TIMEOUT_NS,
-                                            .known = call->registry->message->generation};
+                                            .known = call->registry->message->generation,
+                                            .bounded = !fg_admin_is_admin(call)};
     enum fg_code code = fg_access_swap(&writer, edit, arg, err);
 
     /* Waits until this process knows the change, so that the next request of the caller sees it. */

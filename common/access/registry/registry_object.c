@@ -38,12 +38,15 @@ static enum fg_code change_message(void *arg, struct fg_arena *arena, ProtobufCM
     const struct swapping *swapping = arg;
     const struct fg_access_writer *writer = swapping->writer;
     Access__Registry *registry = (Access__Registry *)message;
-    const struct fg_access_change change = {registry, arena, writer->by, writer->now_ms};
+    const struct fg_access_change change = {registry, arena, writer->by, writer->now_ms,
+                                            writer->bounded};
 
     /* Without an object the message is empty, and one that is stored has a generation. */
     if (fg_access_check_generation(registry->generation, writer->known, err) != FG_OK ||
         swapping->edit(swapping->arg, &change, err) != FG_OK)
         return err->code;
+    /* To revoke, suspend or delete adds a little, and must not fail because of what has ended. */
+    fg_access_fit(&change);
     registry->generation++;
     *ret_changed = true;
     return FG_OK;

@@ -28,6 +28,7 @@ struct fg_access_writer {
      * would end all tokens and keys that it lacks. 0: the writer has read none, and creates it if
      * there is none. */
     uint64_t known;
+    bool bounded; /* of struct fg_access_change */
 };
 
 /* Changes the registry in a bucket: a function of this form, called with each version that is read
