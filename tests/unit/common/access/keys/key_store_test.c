@@ -3,6 +3,7 @@
 #include "common/access/keys/key_store.h"
 #include "common/access/keys/key_wrap.h"
 #include "common/access/registry/registry_object.h"
+#include "common/access/registry/tenant_deletion.h"
 #include "common/access/registry/tenant_keys_change.h"
 #include "common/base/str.h"
 #include "tests/lib/bucket_doubles.h"
@@ -479,6 +480,41 @@ static void no_key_is_made_while_the_registry_is_lost(void **state)
     close_fixture(&f);
 }
 
+static enum fg_code create_and_delete(void *arg, const struct fg_access_change *change,
+                                      struct fg_err *err)
+{
+    const struct fg_slice tenant = fg_cstr(arg);
+
+    return fg_access_create_tenant(change, tenant, err) != FG_OK
+               ? err->code
+               : fg_access_delete_tenant(change, tenant, err);
+}
+
+/* It had sent, and its first segment comes after that: nothing of it is to be written. */
+static void a_tenant_that_is_deleted_before_its_first_segment_gets_no_key(void **state)
+{
+    struct fg_access_registry *registry = NULL;
+    char acme[] = "acme", zeta[] = "zeta";
+    struct fg_seal_key key;
+    uint32_t number = 0;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    must(create(&f), &f.err);
+    (void)newest(&f, "zeta", 1);
+    must(swap(&f, create_and_delete, acme), &f.err);
+    must(swap(&f, create_and_delete, zeta), &f.err);
+    assert_int_equal(fg_keys_newest(f.bucket->keys, FG_LIT("acme"), &number, &key, &f.err),
+                     FG_E_NOT_FOUND);
+    assert_int_equal(fg_key_store_rotate(f.store, FG_LIT("zeta"), &number, &f.err), FG_E_NOT_FOUND);
+    must(fg_access_read(f.bucket, INT64_MAX, &registry, &f.err), &f.err);
+    assert_int_equal(registry->message->n_keys, 1);
+    assert_true(fg_tenant_key_is_shredded(registry->message, FG_LIT("zeta"), 1));
+    fg_access_registry_unref(registry);
+    close_fixture(&f);
+}
+
 /* A wrapped key is bound to its tenant, and every byte of it is checked. */
 static void wrapped_keys_are_of_one_tenant(void **state)
 {
@@ -702,6 +738,7 @@ int main(void)
         cmocka_unit_test(shredded_keys_are_gone_for_good),
         cmocka_unit_test(the_first_key_that_is_stored_wins),
         cmocka_unit_test(no_key_is_made_while_the_registry_is_lost),
+        cmocka_unit_test(a_tenant_that_is_deleted_before_its_first_segment_gets_no_key),
         cmocka_unit_test(wrapped_keys_are_of_one_tenant),
         cmocka_unit_test(wrapped_keys_keep_their_form),
         cmocka_unit_test(only_shredded_versions_are_forgotten),
