@@ -14,6 +14,7 @@ struct erasing {
     struct fg_slice tenant;
     bool ended;      /* the registry says so */
     bool begun;      /* the registry has what was listed */
+    uint64_t known;  /* the generation of the registry */
     struct fg_id id; /* of the tombstone */
     struct cmp_erasure_listed listed;
     uint64_t removed; /* profiles */
@@ -33,6 +34,7 @@ static enum fg_code read_state(struct erasing *erasing, bool *ret_deleted, struc
                        err) != FG_OK)
         return err->code;
     tenant = fg_access_find_tenant(registry, erasing->tenant);
+    erasing->known = registry->message->generation;
     *ret_deleted = fg_access_is_deleted(tenant) && tenant->deletion != NULL;
     if (*ret_deleted) {
         erasing->ended = tenant->state == ACCESS__TENANT__STATE__DELETED;
@@ -47,8 +49,13 @@ static enum fg_code swap_registry(struct erasing *erasing, fg_access_edit edit, 
 {
     struct cmp_env *env = erasing->work->env;
 
-    return fg_access_swap(env->bucket, BY, fg_wall_ns(env->clock) / FG_MS_NS,
-                          cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS), edit, erasing, err);
+    return fg_access_swap(&(struct fg_access_writer){.bucket = env->bucket,
+                                                     .by = BY,
+                                                     .now_ms = fg_wall_ns(env->clock) / FG_MS_NS,
+                                                     .deadline_mono_ns = cmp_env_deadline(
+                                                         env, ENV_REQUEST_TIMEOUT_NS),
+                                                     .known = erasing->known},
+                          edit, erasing, err);
 }
 
 static enum fg_code edit_begin(void *arg, const struct fg_access_change *change, struct fg_err *err)

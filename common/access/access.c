@@ -180,11 +180,14 @@ static enum fg_code add_bootstrap_token(const struct fg_access *access, struct f
                                         Access__Registry *message, struct fg_err *err)
 {
     const char *path = access->config.settings->bootstrap_token_file;
-    struct fg_access_change change = {message, arena, "access.bootstrap_token_file",
-                                      now_ms(access)};
+    struct fg_access_change change = {.registry = message,
+                                      .arena = arena,
+                                      .by = "access.bootstrap_token_file",
+                                      .now_ms = now_ms(access)};
     Access__Token added;
     Access__Secret secret = ACCESS__SECRET__INIT, *secrets[] = {&secret};
     char all[] = "*", name[] = "bootstrap", *tenants[] = {all};
+    enum fg_code code;
     struct fg_token token;
 
     if (path[0] == '\0' || fg_access_has_admin(message, change.now_ms) ||
@@ -199,7 +202,21 @@ static enum fg_code add_bootstrap_token(const struct fg_access *access, struct f
     added.scopes = FG_SCOPE_ADMIN | FG_SCOPE_TENANT_ADMIN;
     added.n_secrets = 1;
     added.secrets = secrets;
-    return fg_access_create_token(&change, &added, err);
+    code = fg_access_create_token(&change, &added, err);
+    if (code != FG_E_LIMIT)
+        return code;
+    /* What a full registry has is worth more than this token. */
+    fg_log_error("access.bootstrap_token_file is not used", fg_ls("err", err->msg));
+    return FG_OK;
+}
+
+static uint64_t known_generation(struct fg_access *access)
+{
+    struct fg_access_registry *registry = fg_access_registry(access);
+    uint64_t generation = registry == NULL ? 0 : registry->message->generation;
+
+    fg_access_registry_unref(registry);
+    return generation;
 }
 
 /* Takes a message over. arena: it is in; consumed. */
@@ -222,9 +239,10 @@ static enum fg_code adopt_registry(struct fg_access *access, struct fg_arena *ar
     return FG_OK;
 }
 
-/* Takes the bytes of the object over; NULL: there is no object. */
+/* Takes the bytes of the object over; NULL: there is no object. known: the generation that they
+ * have at least. */
 static enum fg_code take_bytes(struct fg_access *access, const struct fg_slice *bytes,
-                               struct fg_err *err)
+                               uint64_t known, struct fg_err *err)
 {
     struct fg_arena *arena = fg_arena_create(FG_ACCESS_ARENA_MAX_BYTES);
     struct fg_message_object object = fg_access_object(NULL, arena, 0);
@@ -245,6 +263,10 @@ static enum fg_code take_bytes(struct fg_access *access, const struct fg_slice *
         fg_arena_destroy(arena);
         return fg_fail(err, FG_E_LIMIT, "no memory for the registry of access");
     }
+    if (fg_access_check_generation(message->generation, known, err) != FG_OK) {
+        fg_arena_destroy(arena);
+        return err->code;
+    }
     return adopt_registry(access, arena, message, err);
 }
 
@@ -261,12 +283,34 @@ static void keep_copy(struct fg_access *access, struct fg_slice bytes)
     fg_bucket_clear(&put);
 }
 
-/* After a start without the bucket. */
-static void take_copy(struct fg_access *access)
+static struct fg_bucket_request get_copy(void)
 {
-    struct fg_bucket_request get = {.verb = FG_BUCKET_GET,
-                                    .name = FG_ACCESS_REGISTRY_NAME,
-                                    .content_max_bytes = OBJECT_MAX_BYTES};
+    return (struct fg_bucket_request){.verb = FG_BUCKET_GET,
+                                      .name = FG_ACCESS_REGISTRY_NAME,
+                                      .content_max_bytes = OBJECT_MAX_BYTES};
+}
+
+/* Returns the generation of the copy; 0: there is none that can be read. */
+static uint64_t copied_generation(struct fg_access *access)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(FG_ACCESS_ARENA_MAX_BYTES);
+    struct fg_message_object object = fg_access_object(NULL, arena, 0);
+    struct fg_bucket_request get = get_copy();
+    ProtobufCMessage *message;
+    uint64_t generation = 0;
+    struct fg_err ignored;
+
+    if (fg_bucket_call(access->copy, &get) == FG_OK &&
+        fg_message_object_decode(&object, fg_buf_slice(&get.body), &message, &ignored) == FG_OK)
+        generation = ((const Access__Registry *)message)->generation;
+    fg_bucket_clear(&get);
+    return generation;
+}
+
+/* After a start without the bucket, or without a good registry in it. */
+static void take_copy(struct fg_access *access, const struct fg_err *why)
+{
+    struct fg_bucket_request get = get_copy();
     struct fg_slice bytes;
     struct fg_err err;
 
@@ -274,11 +318,11 @@ static void take_copy(struct fg_access *access)
         if (get.code != FG_E_NOT_FOUND)
             fg_log_warn("the copy of the registry of access could not be read",
                         fg_ls("err", get.err.msg));
-    } else if (bytes = fg_buf_slice(&get.body), take_bytes(access, &bytes, &err) != FG_OK) {
+    } else if (bytes = fg_buf_slice(&get.body), take_bytes(access, &bytes, 0, &err) != FG_OK) {
         fg_log_warn("the copy of the registry of access is damaged", fg_ls("err", err.msg));
     } else {
-        fg_log_warn("the bucket cannot be reached, using the copy of the registry of access",
-                    fg_ls("folder", access->config.settings->copy));
+        fg_log_warn("using the copy of the registry of access",
+                    fg_ls("folder", access->config.settings->copy), fg_ls("why", why->msg));
     }
     fg_bucket_clear(&get);
 }
@@ -304,7 +348,7 @@ static void look_failed(struct fg_access *access, const struct fg_err *err)
         return;
     fg_log_warn("the registry of access could not be read", fg_ls("err", err->msg));
     if (!is_known(access) && access->copy != NULL)
-        take_copy(access);
+        take_copy(access, err);
     if (since_ns >= AWAY_AFTER_NS)
         fg_condition_raise(access->away,
                            "the registry of access (tenants, tokens) could not be read for %lld s; "
@@ -317,23 +361,24 @@ static void look_failed(struct fg_access *access, const struct fg_err *err)
 static bool look_answered(struct fg_access *access, const struct fg_slice *bytes,
                           const struct fg_bucket_etag *etag)
 {
+    const bool has_copy = !is_known(access) && access->copy != NULL;
+    /* Nobody deletes it on purpose, or puts an older one in its place while we run: without its
+     * tokens and keys nobody may do anything. Not after a restart either, if a copy shows it: only
+     * who deletes the copy, too, goes on with what is there. */
+    uint64_t known = has_copy ? copied_generation(access) : known_generation(access);
     struct fg_err err;
-    enum fg_code code;
 
-    /* Nobody deletes it on purpose: without it nobody may do anything. */
-    if (bytes == NULL && access->etag.text[0] != '\0')
-        code = fg_fail(&err, FG_E_CORRUPT, "%s is gone from the bucket", FG_ACCESS_REGISTRY_NAME);
-    else
-        code = take_bytes(access, bytes, &err);
-    if (code != FG_OK) {
+    if (take_bytes(access, bytes, known, &err) != FG_OK) {
         fg_metric_add(access->metrics, ACCESS_READ_FAILURES, 1);
+        if (has_copy)
+            take_copy(access, &err);
         fg_condition_raise(access->damaged,
                            "the registry of access is not used, the last good one is: %s", err.msg);
         return false;
     }
     fg_condition_clear(access->damaged);
     /* A file of a bootstrap token may be written later than we start: without a registry it is
-     * looked at each time. */
+     * looked at each time. The copy is never replaced by an older one: that was not taken. */
     if (bytes != NULL) {
         access->etag = *etag;
         keep_copy(access, *bytes);

@@ -3,8 +3,9 @@
  *
  * A thread looks at the registry every access.poll. While the bucket is away the last known
  * registry is used, after a restart that of a copy on disk; after access.stale_max only pushes go
- * on, because losing profiles would help nobody. Nothing is believed that was not read from the
- * bucket: a change (fg_access_swap()) takes effect when it is read again.
+ * on, because losing profiles would help nobody. The same registry is used while the one in the
+ * bucket is damaged, gone or older. Nothing is believed that was not read from the bucket: a change
+ * (fg_access_swap()) takes effect when it is read again.
  *
  * Thread: the guard on any loop; the rest from any thread that may wait, unless said otherwise.
  */

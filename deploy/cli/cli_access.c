@@ -59,9 +59,12 @@ static enum fg_code swap(void *arg, struct fg_audit_event *event, struct fg_err 
     const struct init_change *change = arg;
 
     (void)event;
-    return fg_access_swap(change->bucket, "flamegrid access init", change->command->now_ms,
-                          fg_mono_ns(fg_clock_real()) + TIMEOUT_NS, add_admin, change->command,
-                          err);
+    return fg_access_swap(
+        &(struct fg_access_writer){.bucket = change->bucket,
+                                   .by = "flamegrid access init",
+                                   .now_ms = change->command->now_ms,
+                                   .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + TIMEOUT_NS},
+        add_admin, change->command, err);
 }
 
 /* Prints the text of the token alone to standard output, so that scripts can take it. */

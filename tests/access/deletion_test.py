@@ -208,16 +208,26 @@ def case_a_tenant_goes_with_everything():
 
 
 def case_a_tenant_with_a_key_goes_with_everything():
-    folder = flamegrid.tempfile.mkdtemp(prefix="flamegrid-deletion.")
-    path = os.path.join(folder, "key")
-    try:
-        with open(path, "w", encoding="ascii") as out:
-            out.write(os.urandom(32).hex() + "\n")
-        os.chmod(path, 0o600)
-        key = ("--encryption.key_file", path)
+    with servers.key_file() as key:
         a_tenant_is_deleted("--encryption.mode", "per_tenant", *key, key=key)
-    finally:
-        flamegrid.shutil.rmtree(folder)
+
+
+def case_a_tenant_that_is_deleted_before_its_first_segment_leaves_no_key():
+    with servers.key_file() as key, servers.Governed("--encryption.mode", "per_tenant", *QUICK, *key) as server:
+        server.key = key
+        server.begin()
+        for tenant in "ab":
+            check(servers.push(server.caller(["push"], [tenant]), "service.cpu")[0] == 200, "a push")
+        code, said = govern(server, "delete", "a", "--yes")
+        check(code == 0, "%d %s", code, said)
+        for _ in range(2):
+            status, body = server.operate("POST", "/ingester/flush")
+            check(status == 200, "flush: %d %s", status, body)
+            keys = [line.split()[:2] for line in must(server, "encryption", "list").splitlines()]
+            check(keys == [["b", "1"]], "%s", keys)
+            code, _, said = servers.command("encryption", "rotate", "a", "--data", server.data, *key)
+            check(code != 0, "rotated: %s", said)
+        check([name for name in names(server) if "tenants/a/blocks" in name] == [], "blocks of it")
 
 
 def main():

@@ -1,9 +1,11 @@
 """A server that asks for tokens, and how to talk to it."""
 
 import base64
+import contextlib
 import json
 import os
 import subprocess
+import tempfile
 import time
 
 import flamegrid
@@ -32,6 +34,17 @@ def first_token(*settings):
     code, text, said = command("access", "init", *settings)
     check(code == 0, "access init: %d %s", code, said)
     return text.strip()
+
+
+@contextlib.contextmanager
+def key_file():
+    """The settings that name a new key file."""
+    with tempfile.TemporaryDirectory(prefix="flamegrid-key.") as folder:
+        path = os.path.join(folder, "key")
+        with open(path, "w", encoding="ascii") as out:
+            out.write(os.urandom(32).hex() + "\n")
+        os.chmod(path, 0o600)
+        yield "--encryption.key_file", path
 
 
 def bearer(token):

@@ -381,6 +381,34 @@ def case_a_tenant_admin_governs_its_tenants_only():
         check(servers.Caller(server.port, of_b).send("GET", "/api/whoami")[0] == 200, "it is untouched")
 
 
+def case_a_tenant_admin_does_not_fill_the_registry():
+    with servers.key_file() as key, servers.Governed("--encryption.mode", "per_tenant", *key) as server:
+        server.begin()
+        own = server.caller(["tenant-admin"], ["a"])
+        body = {"name": "n", "tenants": ["a"], "scopes": ["push"], "tenantLabel": {"name": "ns", "prefix": "x" * 1000000}}
+        status, said = own.send("POST", "/api/tokens", body)
+        check(status == 400 and "tenant_label has at most" in said, "a label of a MB: %d %s", status, said[:300])
+        body["tenantLabel"]["prefix"] = "x" * 16000
+        made = []
+        while True:
+            status, said = own.send("POST", "/api/tokens", body)
+            if status != 200:
+                break
+            made.append(json.loads(said)["id"])
+            check(len(made) < 1000, "it is not refused")
+        check(status == 429 and 'tenant \\"a\\" has' in said and len(made) > 50, "the last one: %d %s, after %d", status, said, len(made))
+        server.govern.must("POST", "/api/tokens/%s:revoke" % made[0])
+        check(own.send("POST", "/api/tokens", body)[0] == 200, "a revoked one makes room")
+        check(server.govern.send("GET", "/api/tokens/" + made[0])[0] == 404, "which is forgotten")
+        server.govern.must("POST", "/api/tenants/a:suspend")
+        server.govern.must("POST", "/api/tenants", {"id": "c"})
+        server.govern.must("DELETE", "/api/tenants/a")
+        caller = server.caller(["push"], ["c"])
+        check(servers.push(caller, "demo.cpu")[0] == 200 and server.operate("POST", "/ingester/flush")[0] == 200, "a push")
+        code, said, _ = servers.command("encryption", "list", "--data", server.data, *key)
+        check(code == 0 and [line.split()[:2] for line in said.splitlines()] == [["c", "1"]], "%d %s", code, said)
+
+
 def case_headers_cannot_be_smuggled():
     with servers.Governed() as server:
         server.begin()
@@ -424,17 +452,58 @@ def case_a_damaged_registry_is_seen_and_the_last_good_one_used():
         with open(path, "rb") as file:
             good = file.read()
         for bad in (b"", good[:-1], b"x" + good[1:]):
-            with open(path + ".new", "wb") as file:
-                file.write(bad)
-            os.replace(path + ".new", path)
+            replace(path, bad)
             wait_for(lambda: "access_registry_damaged" in servers.Caller(server.port, None).send("GET", "/ready")[1], "the condition")
             check(servers.push(a, "demo.cpu")[0] == 200, "a push")
             status, said = server.govern.send("POST", "/api/tenants", {"id": "c"})
             check(status == 500, "a change of a damaged registry: %d %s", status, said)
-            with open(path + ".new", "wb") as file:
-                file.write(good)
-            os.replace(path + ".new", path)
+            replace(path, good)
             wait_for(lambda: "access_registry_damaged" not in servers.Caller(server.port, None).send("GET", "/ready")[1], "its end")
+
+
+def replace(path, content):
+    with open(path + ".new", "wb") as file:
+        file.write(content)
+    os.replace(path + ".new", path)
+
+
+def case_a_lost_registry_is_replaced_by_nothing_that_a_server_does():
+    """Neither by the first key of a tenant nor by an admin's change: all tokens and keys that it lacks would be lost."""
+    with servers.key_file() as key, servers.Governed("--encryption.mode", "per_tenant", *key) as server:
+        server.begin()
+        path = os.path.join(server.data, "bucket", "objects", "access", "registry")
+        a, b = server.caller(["push", "read"]), server.caller(["push", "read"], ["b"])
+
+        def is_damaged():
+            return "access_registry_damaged" in a.send("GET", "/ready")[1]
+
+        def content():
+            with open(path, "rb") as file:
+                return file.read()
+
+        check(servers.push(a, "demo.cpu")[0] == 200 and server.operate("POST", "/ingester/flush")[0] == 200, "the first tenant")
+        older = content()
+        server.govern.must("POST", "/api/tenants", {"id": "c"})
+        good = content()
+        check(servers.push(b, "demo.cpu")[0] == 200, "the second tenant, which gets its key now")
+        for lost in (True, False):
+            if lost:
+                os.remove(path)
+            else:
+                replace(path, older)
+            wait_for(is_damaged, "the condition")
+            server.operate("POST", "/ingester/flush")
+            wait_for(lambda: "head_without_keys" in a.send("GET", "/ready")[1], "profiles that wait for a key")
+            for caller in (a, b):
+                check(servers.push(caller, "demo.cpu")[0] == 200, "a push")
+            status, said = server.govern.send("POST", "/api/tenants", {"id": "d"})
+            check(status == 500 and "access/registry" in said, "a change: %d %s", status, said)
+            check(not os.path.exists(path) if lost else content() == older, "it was written")
+        replace(path, good)
+        wait_for(lambda: not is_damaged(), "end of the condition")
+        wait_for(lambda: server.operate("POST", "/ingester/flush")[0] == 200, "commit")
+        code, said, _ = servers.command("encryption", "list", "--data", server.data, *key)
+        check(code == 0 and [line.split()[:2] for line in said.splitlines()] == [["a", "1"], ["b", "1"]], "%d %s", code, said)
 
 
 def wait_for(condition, what):

@@ -120,7 +120,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fg_assert(fg_pb_read(fg_bytes(data, size), &access__registry__descriptor, arena, &message,
                          &err) == FG_OK);
     if (is_read_back(message, false)) {
-        change_all(&(struct fg_access_change){(Access__Registry *)message, arena, "fuzz", 1000},
+        change_all(&(struct fg_access_change){.registry = (Access__Registry *)message,
+                                              .arena = arena,
+                                              .by = "fuzz",
+                                              .now_ms = 1000,
+                                              .bounded = true},
                    fg_slice_sub(fg_bytes(data, size), 0, 40));
         (void)is_read_back(message, true);
     }

@@ -10,7 +10,8 @@ enum { NAMES_MAX = 8, ARENA_MAX_BYTES = 64 * 1024 * 1024, OBJECT_MAX_BYTES = 32 
 void access_make_init(struct access_make *make, struct fg_arena *arena, int64_t now_ms)
 {
     access__registry__init(&make->message);
-    make->change = (struct fg_access_change){&make->message, arena, "test", now_ms};
+    make->change = (struct fg_access_change){
+        .registry = &make->message, .arena = arena, .by = "test", .now_ms = now_ms};
 }
 
 void access_make_tenant(struct access_make *make, const char *id, Access__Tenant__State state)

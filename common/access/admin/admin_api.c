@@ -1,11 +1,16 @@
 #include "common/access/admin/admin_api_impl.h"
+#include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/net/pbjson.h"
 
 enum {
     ANSWER_MAX_BYTES = 64 * 1024 * 1024, /* 65,536 tokens of a KiB */
     ARENA_MAX_BYTES = 8 * 1024 * 1024,   /* a body of a MiB, as JSON and as messages */
+    SEARCHES_QUEUED_MAX = 8, /* of the audit, of a flow: people ask for page after page */
 };
+
+/* Makes ids of flows that are not those of queries. */
+static const uint64_t GOVERNING = UINT64_C(0x676f7665726e), SEARCHES = UINT64_C(0x736561726368);
 
 /* Time for some tries, while others change the registry and a client waits. */
 #define SWAP_TIMEOUT_NS (20 * FG_SECOND_NS)
@@ -115,9 +120,14 @@ enum fg_code fg_admin_read_duration(const char *text, const char *name, int64_t 
 enum fg_code fg_admin_swap(struct fg_admin_call *call, fg_access_edit edit, void *arg,
                            struct fg_err *err)
 {
-    int64_t deadline_ns = fg_mono_ns(fg_clock_real()) + SWAP_TIMEOUT_NS;
-    enum fg_code code =
-        fg_access_swap(call->api->bucket, call->who, call->now_ms, deadline_ns, edit, arg, err);
+    const struct fg_access_writer writer = {.bucket = call->api->bucket,
+                                            .by = call->who,
+                                            .now_ms = call->now_ms,
+                                            .deadline_mono_ns =
+                                                fg_mono_ns(fg_clock_real()) + SWAP_TIMEOUT_NS,
+                                            .known = call->registry->message->generation,
+                                            .bounded = !fg_admin_is_admin(call)};
+    enum fg_code code = fg_access_swap(&writer, edit, arg, err);
 
     /* Waits until this process knows the change, so that the next request of the caller sees it. */
     if (code == FG_OK)
@@ -303,11 +313,43 @@ static void done(struct fg_job *job)
     free(call);
 }
 
+/* Returns the tenant, or the pattern of tenants, that the caller governs; empty: none. Of several
+ * tenants the first one, whatever token is used. */
+static struct fg_slice governed(const struct fg_grant *grant)
+{
+    if (grant->kind == FG_GRANT_TOKEN)
+        return fg_cstr(grant->token->tenants[0]);
+    for (size_t i = 0; grant->kind == FG_GRANT_IDENTITY && i < grant->identity.n_roles; i++)
+        if (grant->identity.roles[i].scopes & FG_SCOPE_TENANT_ADMIN)
+            return grant->identity.roles[i].tenants;
+    return FG_LIT("");
+}
+
+/*
+ * Those with the scope admin are a flow, and so are the tenant-admins of each tenant: whatever
+ * these send, a revocation finds a worker. Searches of the audit, which read for a minute, are
+ * flows apart from all else, and take one worker each.
+ */
+static struct fg_flow flow_of(const struct fg_admin_call *call)
+{
+    struct fg_flow flow = {.id = GOVERNING};
+
+    if (!fg_admin_is_admin(call))
+        flow.id = fg_mix64(GOVERNING ^ fg_hash64_table(governed(call->grant)));
+    if (fg_slice_is(fg_http_path(call->req), AUDIT))
+        flow = (struct fg_flow){.id = fg_mix64(flow.id ^ SEARCHES),
+                                .queued_max = SEARCHES_QUEUED_MAX,
+                                .running_max = 1};
+    return flow;
+}
+
 /* On a loop, so it only takes references: run() does all that waits. */
 static void on_request(struct fg_http_request *req, void *arg)
 {
     struct fg_admin_api *api = arg;
     struct fg_admin_call *call = fg_new(struct fg_admin_call);
+    enum fg_submit submitted;
+    struct fg_flow flow;
 
     call->api = api;
     call->req = req;
@@ -321,11 +363,14 @@ static void on_request(struct fg_http_request *req, void *arg)
     fg_grant_describe(call->grant, call->who, sizeof call->who);
     call->event = fg_access_audit_event(req, FG_AUDIT_ADMIN, &call->audited);
     fg_buf_init(&call->body, ANSWER_MAX_BYTES);
-    if (fg_work_submit(api->work, FG_LANE_QUERY, &call->job))
+    flow = flow_of(call);
+    submitted = fg_work_submit_flow(api->work, FG_LANE_QUERY, &flow, &call->job);
+    if (submitted == FG_SUBMIT_QUEUED)
         return;
     /* No worker has the call, so it ends here, on the loop. */
     call->job.code =
-        fg_fail(&call->job.err, FG_E_LIMIT, "too many requests are waiting, try again");
+        fg_fail(&call->job.err, FG_E_LIMIT, "too many %s are waiting, try again",
+                submitted == FG_SUBMIT_FLOW_FULL ? "searches of the audit" : "requests");
     done(&call->job);
 }
 

@@ -9,6 +9,9 @@
  * with the scopes admin and metrics, and bindings to that tenant by its name. One with admin may do
  * all.
  *
+ * Requests of those with admin do not wait for those of tenant-admins, and these not for others of
+ * other tenants. Of searches of the audit one of a tenant's admins runs at a time.
+ *
  * Thread: fg_admin_api_routes() before the server starts; handlers run on loops and workers.
  */
 #ifndef FG_COMMON_ACCESS_ADMIN_ADMIN_API_H

@@ -40,6 +40,13 @@ static bool may_see(void *arg, int64_t ms, struct fg_slice tenants)
     return true;
 }
 
+static bool is_unwanted(void *arg)
+{
+    const struct fg_admin_call *call = arg;
+
+    return fg_http_gone(call->req);
+}
+
 static enum fg_code read_time(struct fg_admin_call *call, const char *name, int64_t otherwise_ms,
                               int64_t *ret_ms, struct fg_err *err)
 {
@@ -74,6 +81,7 @@ static enum fg_code read_audit_params(struct fg_admin_call *call, struct fg_audi
     wanted->who = fg_http_param(call->req, "who");
     wanted->kind = fg_http_param(call->req, "kind");
     wanted->may_see = may_see;
+    wanted->is_unwanted = is_unwanted;
     wanted->arg = call;
     return FG_OK;
 }

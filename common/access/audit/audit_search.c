@@ -195,6 +195,15 @@ static enum fg_code take_object(struct audit_search *search, const char *object_
 
 /* ---- objects ---- */
 
+static enum fg_code check_wanted(struct audit_search *search)
+{
+    const struct fg_audit_wanted *wanted = search->wanted;
+
+    return wanted->is_unwanted != NULL && wanted->is_unwanted(wanted->arg)
+               ? fg_fail(search->err, FG_E_CANCELED, "client has disconnected")
+               : FG_OK;
+}
+
 /* Returns whether there are enough records from before an hour or day that begins now. */
 static bool has_enough(struct audit_search *search, int64_t begin_ms)
 {
@@ -220,7 +229,9 @@ static bool look_at(const struct fg_bucket_entry *entry, void *arg)
     if (name.hour_ms > search->hour_ms && has_enough(search, name.hour_ms))
         return false;
     search->hour_ms = name.hour_ms;
-    search->code = take_object(search, entry->name, &name);
+    search->code = check_wanted(search);
+    if (search->code == FG_OK)
+        search->code = take_object(search, entry->name, &name);
     return search->code == FG_OK;
 }
 
@@ -267,7 +278,8 @@ static enum fg_code read_objects(struct audit_search *search)
         char prefix[FG_AUDIT_NAME_MAX_BYTES];
 
         fg_audit_write_day(day_ms, prefix);
-        if (fg_bucket_each(search->bucket, prefix, false, search->deadline_mono_ns, look_at, search,
+        if (check_wanted(search) != FG_OK ||
+            fg_bucket_each(search->bucket, prefix, false, search->deadline_mono_ns, look_at, search,
                            search->err) != FG_OK)
             return search->err->code;
         if (search->code != FG_OK)

@@ -25,6 +25,8 @@ struct fg_audit_wanted {
     /* Returns whether the caller may see a record of that time about these tenants ("a|b"; empty:
      * none). */
     bool (*may_see)(void *arg, int64_t ms, struct fg_slice tenants);
+    /* Returns whether nobody waits for the records any more. NULL: somebody does. */
+    bool (*is_unwanted)(void *arg);
     void *arg;
 };
 
@@ -41,7 +43,8 @@ struct fg_audit_found {
 /*
  * Finds records. Those of one millisecond stay together, so `n` may exceed the limit. FG_E_INVALID:
  * more than FG_AUDIT_SEARCH_MAX_DAYS. FG_E_LIMIT: the arena does not hold twice the limit. Uses up
- * to twice the arena's limit besides. Errors of the bucket.
+ * to twice the arena's limit besides. FG_E_CANCELED: the search is unwanted, which it looks at
+ * before each request to the bucket. Errors of the bucket.
  */
 enum fg_code fg_audit_search(struct fg_bucket *bucket, const struct fg_audit_wanted *wanted,
                              int64_t deadline_mono_ns, struct fg_arena *arena,

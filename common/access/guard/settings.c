@@ -15,7 +15,7 @@ const struct fg_conf_field fg_access_fields[] = {
     {"bootstrap_token_file", FG_CONF_STRING, CONF(bootstrap_token_file), .def = "", .max = "4000",
      .doc = "File with a token that has the scopes admin and tenant-admin for as long as the registry has no other token with the scope admin."},
     {"copy", FG_CONF_STRING, CONF(copy), .def = "", .max = "4000",
-     .doc = "Folder for a copy of the registry, which is used after a restart while the bucket cannot be reached. Empty: there is none."},
+     .doc = "Folder for a copy of the registry, which is used after a restart while the bucket cannot be reached, or has no registry or an older one. Empty: there is none."},
     {"failures_per_minute", FG_CONF_UINT, CONF(failures_per_minute), .def = "20", .min = "1", .max = "1000000",
      .doc = "Requests with wrong credentials per minute and address (IPv6: per /64) that are answered with 401. Further ones are answered with 429. Requests with right credentials are never refused for that."},
     {"issuers", FG_CONF_YAML, CONF(issuers), .def = "", .max = "100000",

@@ -115,6 +115,16 @@ static struct fg_access_registry *known(struct fg_key_store *store)
     return registry;
 }
 
+/* Returns the generation of the known registry; 0: there is none yet. */
+static uint64_t known_generation(struct fg_key_store *store)
+{
+    struct fg_access_registry *registry = known(store);
+    uint64_t generation = registry == NULL ? 0 : registry->message->generation;
+
+    fg_access_registry_unref(registry);
+    return generation;
+}
+
 void fg_key_store_see(struct fg_key_store *store, struct fg_access_registry *registry)
 {
     struct fg_access_registry *old;
@@ -147,12 +157,15 @@ static enum fg_code read_again(struct fg_key_store *store, bool at_once, struct 
 {
     struct fg_access_registry *registry = NULL;
     int64_t now_ns = fg_mono_ns(fg_clock_real());
+    uint64_t generation = known_generation(store); /* before the read: a newer one may come now */
 
     if (!at_once && store->read_mono_ns != 0 && now_ns - store->read_mono_ns < READ_AGAIN_NS)
         return FG_OK;
     if (fg_cooldown_check(&store->cooldown, err) != FG_OK)
         return err->code;
-    if (fg_access_read(store->config.bucket, deadline(), &registry, err) != FG_OK) {
+    if (fg_access_read(store->config.bucket, deadline(), &registry, err) != FG_OK ||
+        fg_access_check_generation(registry->message->generation, generation, err) != FG_OK) {
+        fg_access_registry_unref(registry);
         err->code = FG_E_UNAVAILABLE; /* whatever the bucket says: no block is at fault */
         (void)fg_wrap(err, "keys of tenants cannot be read");
         fg_cooldown_begin(&store->cooldown, err);
@@ -290,11 +303,22 @@ static enum fg_code add(void *arg, const struct fg_access_change *change, struct
                              fg_buf_slice(&making->wrapped), making->wrapped_by, err);
 }
 
-static enum fg_code swap(struct fg_bucket *bucket, const char *by, fg_access_edit edit, void *arg,
-                         struct fg_err *err)
+static enum fg_code swap(struct fg_bucket *bucket, const char *by, uint64_t known_generation,
+                         fg_access_edit edit, void *arg, struct fg_err *err)
 {
-    return fg_access_swap(bucket, by, fg_wall_ns(fg_clock_real()) / FG_MS_NS, deadline(), edit, arg,
-                          err);
+    return fg_access_swap(
+        &(struct fg_access_writer){.bucket = bucket,
+                                   .by = by,
+                                   .now_ms = fg_wall_ns(fg_clock_real()) / FG_MS_NS,
+                                   .deadline_mono_ns = deadline(),
+                                   .known = known_generation},
+        edit, arg, err);
+}
+
+static enum fg_code swap_known(struct fg_key_store *store, fg_access_edit edit, void *arg,
+                               struct fg_err *err)
+{
+    return swap(store->config.bucket, store->config.by, known_generation(store), edit, arg, err);
 }
 
 /* Wraps a key of a tenant with what wraps new ones, and unwraps it again: a key that cannot be had
@@ -330,7 +354,7 @@ static enum fg_code make(struct fg_key_store *store, struct fg_slice tenant, uin
     code = wrap_for(store, tenant, &key, &making.wrapped, err);
     fg_seal_wipe(&key);
     if (code == FG_OK)
-        code = swap(store->config.bucket, store->config.by, add, &making, err);
+        code = swap_known(store, add, &making, err);
     fg_buf_done(&making.wrapped);
     if (code != FG_OK)
         return code;
@@ -495,7 +519,7 @@ enum fg_code fg_key_store_shred(struct fg_bucket *bucket, const char *by, struct
                                 uint32_t *ret_newest, struct fg_err *err)
 {
     struct shredding shredding = {.tenant = tenant};
-    enum fg_code code = swap(bucket, by, shred, &shredding, err);
+    enum fg_code code = swap(bucket, by, 0, shred, &shredding, err);
 
     if (code == FG_OK)
         *ret_newest = shredding.newest;
@@ -530,7 +554,7 @@ static enum fg_code rewrap_key(struct fg_key_store *store, const Access__TenantK
     *ret_done =
         code == FG_OK && !(same_key && wrap->same_version(before, fg_buf_slice(&making.wrapped)));
     if (*ret_done)
-        code = swap(store->config.bucket, store->config.by, rewrap, &making, err);
+        code = swap_known(store, rewrap, &making, err);
     fg_buf_done(&making.wrapped);
     return code;
 }

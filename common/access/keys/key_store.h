@@ -71,7 +71,7 @@ void fg_key_store_destroy(struct fg_key_store *store);
 void fg_key_store_see(struct fg_key_store *store, struct fg_access_registry *registry);
 
 /* Makes the next version of a tenant's key, also if the ones before were shredded. FG_E_NOT_FOUND:
- * it never had one; it gets the first with its first segment. */
+ * it never had one, and gets the first with its first segment; or it is being deleted. */
 enum fg_code fg_key_store_rotate(struct fg_key_store *store, struct fg_slice tenant,
                                  uint32_t *ret_version, struct fg_err *err) fg_must_check;
 

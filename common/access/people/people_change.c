@@ -4,6 +4,8 @@
 #include "common/access/registry/bindings.h"
 #include "common/base/hash.h"
 
+enum { BINDINGS_RESERVED = 256 }; /* for those who govern all tenants */
+
 static enum fg_code no_memory(struct fg_err *err)
 {
     return fg_fail(err, FG_E_LIMIT, "the registry of access is too large");
@@ -62,20 +64,30 @@ enum fg_code fg_access_bind(const struct fg_access_change *change, const Access_
                                        fg_role_scopes(fg_cstr(wanted->role))};
     Access__Registry *registry = change->registry;
     Access__Binding **grown, *binding;
+    const size_t max = FG_BINDINGS_MAX - (change->bounded ? BINDINGS_RESERVED : 0);
     char id[FG_BINDING_ID_CHARS + 1];
 
     if (fg_binding_check(&checked, err) != FG_OK)
         return err->code;
+    if (checked.issuer.len + checked.claim.len + checked.value.len + checked.tenants.len >
+        FG_BINDING_TEXTS_MAX_BYTES)
+        return fg_fail(err, FG_E_INVALID, "the texts of a binding have at most %d bytes",
+                       FG_BINDING_TEXTS_MAX_BYTES);
     fg_binding_id(wanted, id);
     if (place_of(registry, fg_cstr(id)) < registry->n_bindings)
         return FG_OK;
-    if (registry->n_bindings >= FG_BINDINGS_MAX)
-        return fg_fail(err, FG_E_LIMIT, "there are %d bindings, no more are possible",
-                       FG_BINDINGS_MAX);
+    if (registry->n_bindings >= max)
+        return fg_fail(err, FG_E_LIMIT, "there are %zu bindings, no more are possible", max);
     binding = make_binding(change, wanted, id);
     grown = fg_arena_new(change->arena, Access__Binding *, registry->n_bindings + 1);
     if (binding == NULL || grown == NULL)
         return no_memory(err);
+
+    const size_t bytes = protobuf_c_message_get_packed_size(&binding->base);
+
+    if (fg_access_check_share(change, binding->tenants, 0, 1, bytes, err) != FG_OK ||
+        fg_access_make_room(change, bytes, err) != FG_OK)
+        return err->code;
     for (size_t i = 0; i < registry->n_bindings; i++)
         grown[i] = registry->bindings[i];
     grown[registry->n_bindings++] = binding;

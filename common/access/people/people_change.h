@@ -12,14 +12,17 @@
 enum {
     FG_BINDING_ID_CHARS = 16,
     FG_SUBJECT_MAX_BYTES = 1024,
-    FG_REVOKED_SESSIONS_MAX = 4096, /* an entry goes after a day, with the sessions */
+    FG_REVOKED_SESSIONS_MAX = 4096,    /* an entry goes after a day, with the sessions */
+    FG_BINDING_TEXTS_MAX_BYTES = 4096, /* of one binding */
 };
 
 /* Writes the id of a binding, a hash of what it says. */
 void fg_binding_id(const Access__Binding *binding, char out[FG_BINDING_ID_CHARS + 1]);
 
 /* Adds a binding. `wanted` has its issuer, claim, value, tenants and role, which are copied; the
- * rest is filled in. FG_E_INVALID: as of fg_binding_check(). FG_E_LIMIT: there are too many. */
+ * rest is filled in. FG_E_INVALID: as of fg_binding_check(), and its texts exceed
+ * FG_BINDING_TEXTS_MAX_BYTES. FG_E_LIMIT: there are too many, also of the tenant
+ * (fg_access_check_share()). */
 enum fg_code fg_access_bind(const struct fg_access_change *change, const Access__Binding *wanted,
                             struct fg_err *err) fg_must_check;
 

@@ -10,10 +10,13 @@
 #include "common/net/pbjson.h"
 
 enum {
-    TOKENS_MAX = 65536, /* every process reads all of them, every few seconds */
-    LIMITS_MAX = 100,   /* of a tenant; there are about forty */
+    TOKENS_MAX = 65536,     /* every process reads all of them, every few seconds */
+    TOKENS_RESERVED = 1024, /* for those who govern all tenants */
+    LIMITS_MAX = 100,       /* of a tenant; there are about forty */
     LIMIT_VALUE_MAX_BYTES = 64 * 1024,
-    MATCHERS_MAX_BYTES = 4096, /* as a selector that people can still read */
+    MATCHERS_MAX_BYTES = 4096,          /* as a selector that people can still read */
+    TENANT_LABEL_MAX_BYTES = 16 * 1024, /* hundreds of values */
+    FRAME_MAX_BYTES = 8,                /* tag and length of a message in the registry */
 };
 
 /* Tokens that ended so long ago are forgotten when another one is created. */
@@ -345,6 +348,19 @@ bool fg_access_has_admin(const Access__Registry *registry, int64_t now_ms)
     return false;
 }
 
+enum fg_code fg_access_check_generation(uint64_t generation, uint64_t known, struct fg_err *err)
+{
+    if (generation >= known)
+        return FG_OK;
+    if (generation == 0)
+        return fg_fail(err, FG_E_CORRUPT, "%s is gone from the bucket", FG_ACCESS_REGISTRY_NAME);
+    return fg_fail(err, FG_E_CORRUPT,
+                   "%s in the bucket has the generation %llu, which is older than the known one, "
+                   "%llu",
+                   FG_ACCESS_REGISTRY_NAME, (unsigned long long)generation,
+                   (unsigned long long)known);
+}
+
 bool fg_access_is_deleted(const Access__Tenant *tenant)
 {
     return tenant != NULL && (tenant->state == ACCESS__TENANT__STATE__DELETING ||
@@ -390,6 +406,137 @@ static void *copy(struct fg_arena *arena, const ProtobufCMessage *message)
         copied = NULL;
     fg_buf_done(&bytes);
     return copied;
+}
+
+/* ---- room ---- */
+
+static size_t packed_bytes(const ProtobufCMessage *message)
+{
+    return protobuf_c_message_get_packed_size(message);
+}
+
+/* A token that has ended, and its place in the message. */
+struct ended {
+    int64_t end_ms;
+    size_t at;
+};
+
+static int by_end(const void *a, const void *b)
+{
+    const struct ended *left = a, *right = b;
+
+    return (left->end_ms > right->end_ms) - (left->end_ms < right->end_ms);
+}
+
+/* Forgets ended tokens, those that ended first, until these are n and have so many bytes, or there
+ * are no more. Only lists show them, and the audit has who made and revoked them. tenant NULL: any.
+ */
+static void forget_ended(const struct fg_access_change *change, const char *tenant, size_t n,
+                         size_t bytes)
+{
+    Access__Registry *registry = change->registry;
+    struct ended *ended = fg_arena_new(change->arena, struct ended, registry->n_tokens + 1);
+    size_t n_ended = 0, kept = 0, n_gone = 0, bytes_gone = 0;
+
+    for (size_t i = 0; ended != NULL && i < registry->n_tokens; i++) {
+        const Access__Token *token = registry->tokens[i];
+        int64_t end_ms = token->revoked_ms != 0 ? token->revoked_ms : token->expires_ms;
+
+        if (fg_access_token_has_ended(token, change->now_ms) &&
+            (tenant == NULL || has_tenant(token, tenant)))
+            ended[n_ended++] = (struct ended){end_ms, i};
+    }
+    if (n_ended == 0)
+        return;
+    qsort(ended, n_ended, sizeof *ended, by_end);
+    for (; n_gone < n_ended && (n_gone < n || bytes_gone < bytes); n_gone++) {
+        Access__Token **token = &registry->tokens[ended[n_gone].at];
+
+        bytes_gone += packed_bytes(&(*token)->base);
+        *token = NULL;
+    }
+    for (size_t i = 0; i < registry->n_tokens; i++)
+        if (registry->tokens[i] != NULL)
+            registry->tokens[kept++] = registry->tokens[i];
+    registry->n_tokens = kept;
+}
+
+enum fg_code fg_access_make_room(const struct fg_access_change *change, size_t bytes,
+                                 struct fg_err *err)
+{
+    const size_t max =
+        FG_ACCESS_REGISTRY_MAX_BYTES - (change->bounded ? 2 : 1) * (size_t)FG_ACCESS_RESERVED_BYTES;
+    size_t size = packed_bytes(&change->registry->base) + bytes + FRAME_MAX_BYTES;
+
+    if (size > max) {
+        forget_ended(change, NULL, 0, size - max);
+        size = packed_bytes(&change->registry->base) + bytes + FRAME_MAX_BYTES;
+    }
+    return size <= max ? FG_OK
+                       : fg_fail(err, FG_E_LIMIT,
+                                 "the registry of access is full: tokens that are revoked or "
+                                 "bindings that are deleted make room");
+}
+
+/* What is about a tenant. */
+struct share {
+    size_t tokens, bindings, bytes;
+};
+
+static struct share share_of(const Access__Registry *registry, const char *tenant)
+{
+    struct share share = {0, 0, 0};
+
+    for (size_t i = 0; i < registry->n_tokens; i++)
+        if (has_tenant(registry->tokens[i], tenant)) {
+            share.tokens++;
+            share.bytes += packed_bytes(&registry->tokens[i]->base) + FRAME_MAX_BYTES;
+        }
+    for (size_t i = 0; i < registry->n_bindings; i++)
+        if (strcmp(registry->bindings[i]->tenants, tenant) == 0) {
+            share.bindings++;
+            share.bytes += packed_bytes(&registry->bindings[i]->base) + FRAME_MAX_BYTES;
+        }
+    return share;
+}
+
+static size_t excess(size_t used, size_t more, size_t max)
+{
+    return used + more > max ? used + more - max : 0;
+}
+
+enum fg_code fg_access_check_share(const struct fg_access_change *change, const char *tenant,
+                                   size_t tokens, size_t bindings, size_t bytes, struct fg_err *err)
+{
+    struct share share;
+
+    if (!change->bounded)
+        return FG_OK;
+    for (unsigned i = 0; i < 2; i++) {
+        share = share_of(change->registry, tenant);
+
+        const size_t more_tokens = excess(share.tokens, tokens, FG_ACCESS_TENANT_TOKENS_MAX);
+        const size_t more_bytes =
+            excess(share.bytes, bytes + FRAME_MAX_BYTES, FG_ACCESS_TENANT_MAX_BYTES);
+
+        if (more_tokens + more_bytes == 0 &&
+            share.bindings + bindings <= FG_ACCESS_TENANT_BINDINGS_MAX)
+            return FG_OK;
+        forget_ended(change, tenant, more_tokens, more_bytes);
+    }
+    return fg_fail(err, FG_E_LIMIT,
+                   "tenant \"%.150s\" has %zu tokens and %zu bindings of %zu bytes; at most %d, %d "
+                   "and %d are possible for its admins: revoke or delete some",
+                   tenant, share.tokens, share.bindings, share.bytes, FG_ACCESS_TENANT_TOKENS_MAX,
+                   FG_ACCESS_TENANT_BINDINGS_MAX, FG_ACCESS_TENANT_MAX_BYTES);
+}
+
+void fg_access_fit(const struct fg_access_change *change)
+{
+    size_t size = packed_bytes(&change->registry->base);
+
+    if (size > FG_ACCESS_REGISTRY_MAX_BYTES)
+        forget_ended(change, NULL, 0, size - FG_ACCESS_REGISTRY_MAX_BYTES);
 }
 
 Access__Tenant *fg_access_changed_tenant(const struct fg_access_change *change, struct fg_slice id)
@@ -539,6 +686,8 @@ enum fg_code fg_access_create_tenant(const struct fg_access_change *change, stru
     }
     made =
         tenant.id == NULL || tenant.created_by == NULL ? NULL : copy(change->arena, &tenant.base);
+    if (made != NULL && fg_access_make_room(change, packed_bytes(&made->base), err) != FG_OK)
+        return err->code;
     if (made != NULL && place < change->registry->n_tenants) {
         change->registry->tenants[place] = made;
         return FG_OK;
@@ -597,6 +746,8 @@ enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct f
     entry.name = fg_arena_text(change->arena, fg_cstr(name));
     entry.value = fg_arena_text(change->arena, fg_cstr(value));
     added = entry.name == NULL || entry.value == NULL ? NULL : copy(change->arena, &entry.base);
+    if (added != NULL && fg_access_make_room(change, packed_bytes(&added->base), err) != FG_OK)
+        return err->code;
     if (added != NULL && at < tenant->n_limits) {
         tenant->limits[at] = added;
         return FG_OK;
@@ -639,6 +790,34 @@ static enum fg_code check_matchers(const char *matchers, struct fg_arena *arena,
     return code == FG_OK ? FG_OK : fg_wrap(err, "matchers");
 }
 
+/* Only of new ones: those that are stored were made when there was no bound. */
+static enum fg_code check_label_size(const Access__TenantLabel *label, struct fg_err *err)
+{
+    if (label != NULL && (strlen(label->name) > FG_ACCESS_NAME_MAX_BYTES ||
+                          packed_bytes(&label->base) > TENANT_LABEL_MAX_BYTES))
+        return fg_fail(err, FG_E_INVALID,
+                       "tenant_label has at most %d bytes, and the name of the label at most %d",
+                       TENANT_LABEL_MAX_BYTES, FG_ACCESS_NAME_MAX_BYTES);
+    return FG_OK;
+}
+
+/* Checks that there is room for a token, which is complete. */
+static enum fg_code check_room(const struct fg_access_change *change, const Access__Token *token,
+                               struct fg_err *err)
+{
+    const size_t max = TOKENS_MAX - (change->bounded ? TOKENS_RESERVED : 0);
+    const size_t bytes = packed_bytes(&token->base);
+
+    for (size_t i = 0; i < token->n_tenants; i++)
+        if (fg_access_check_share(change, token->tenants[i], 1, 0, bytes, err) != FG_OK)
+            return err->code;
+    if (change->registry->n_tokens >= max)
+        forget_ended(change, NULL, change->registry->n_tokens - max + 1, 0);
+    if (change->registry->n_tokens >= max)
+        return fg_fail(err, FG_E_LIMIT, "there are %zu tokens, no more are possible", max);
+    return fg_access_make_room(change, bytes, err);
+}
+
 /* Clocks of servers differ, and a token that one makes for a tenant that another one has just made
  * must not look older than it. */
 static int64_t token_time(const struct fg_access_change *change, const Access__Token *token)
@@ -659,7 +838,7 @@ enum fg_code fg_access_create_token(const struct fg_access_change *change,
 {
     Access__Token *added, *there = token_of(change, fg_cstr(token->id));
 
-    if (check_token(token, err) != FG_OK ||
+    if (check_token(token, err) != FG_OK || check_label_size(token->tenant_label, err) != FG_OK ||
         check_matchers(token->matchers, change->arena, err) != FG_OK)
         return err->code;
     /* From an earlier try of ours, whose answer was lost, if the secret is the same. */
@@ -668,15 +847,16 @@ enum fg_code fg_access_create_token(const struct fg_access_change *change,
                    ? FG_OK
                    : fg_fail(err, FG_E_EXISTS, "there is a token of that id");
     forget_tokens(change);
-    if (change->registry->n_tokens >= TOKENS_MAX)
-        return fg_fail(err, FG_E_LIMIT, "there are %d tokens, no more are possible", TOKENS_MAX);
     added = copy(change->arena, &token->base);
     if (added == NULL)
         return no_memory(err);
     added->created_ms = token_time(change, added);
     added->created_by = fg_arena_text(change->arena, fg_cstr(change->by));
-    if (added->created_by == NULL ||
-        !append(change->arena, &change->registry->tokens, &change->registry->n_tokens, added))
+    if (added->created_by == NULL)
+        return no_memory(err);
+    if (check_room(change, added, err) != FG_OK)
+        return err->code;
+    if (!append(change->arena, &change->registry->tokens, &change->registry->n_tokens, added))
         return no_memory(err);
     return FG_OK;
 }

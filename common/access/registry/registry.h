@@ -28,6 +28,13 @@ enum {
     FG_ACCESS_ALL_TENANTS_MAX = 65536, /* of the registry */
     FG_ACCESS_DELETED_KEPT_DAYS = 400, /* an entry of a deleted tenant, after the end */
     FG_ACCESS_NAME_MAX_BYTES = 200,
+    /* Of those who govern some tenants only, for each of these: a sixteenth of the registry. */
+    FG_ACCESS_TENANT_TOKENS_MAX = 4096,
+    FG_ACCESS_TENANT_BINDINGS_MAX = 256,
+    FG_ACCESS_TENANT_MAX_BYTES = 1024 * 1024, /* of tokens and bindings */
+    /* Additions leave so much: the end of tokens and tenants, and keys, find room always. Those who
+     * govern some tenants only leave it twice. */
+    FG_ACCESS_RESERVED_BYTES = 1024 * 1024,
 };
 
 struct fg_bindings;  /* common/access/registry/bindings.h */
@@ -63,6 +70,14 @@ const Access__Tenant *fg_access_find_tenant(const struct fg_access_registry *reg
 const Access__Token *fg_access_find_token(const struct fg_access_registry *registry,
                                           struct fg_slice id, uint32_t *ret_at);
 
+/*
+ * Checks that a registry in the bucket, of that generation, is not older than one that was read
+ * before; 0: there is no object. Each change adds one, so an older one was put in its place, from a
+ * backup for example, and lacks tokens and keys. FG_E_CORRUPT says so.
+ */
+enum fg_code fg_access_check_generation(uint64_t generation, uint64_t known,
+                                        struct fg_err *err) fg_must_check;
+
 /* Returns whether the data of the tenant has to go, or has gone (tenant_deletion.h). tenant NULL:
  * it is not in the registry. */
 bool fg_access_is_deleted(const Access__Tenant *tenant);
@@ -87,7 +102,27 @@ struct fg_access_change {
     struct fg_arena *arena;
     const char *by;
     int64_t now_ms;
+    bool bounded; /* by somebody who governs some tenants only, and must not fill the registry */
 };
+
+/*
+ * Checks that the registry has room for one more message of `bytes`, and forgets ended tokens if
+ * that is needed, those that ended first. FG_E_LIMIT: it has none.
+ */
+enum fg_code fg_access_make_room(const struct fg_access_change *change, size_t bytes,
+                                 struct fg_err *err) fg_must_check;
+
+/*
+ * Checks that a bounded change leaves tenant's tokens and bindings within FG_ACCESS_TENANT_...,
+ * with so many more of `bytes`, and forgets ended tokens of the tenant if that is needed. Any other
+ * change passes. FG_E_LIMIT names the tenant.
+ */
+enum fg_code fg_access_check_share(const struct fg_access_change *change, const char *tenant,
+                                   size_t tokens, size_t bindings, size_t bytes,
+                                   struct fg_err *err) fg_must_check;
+
+/* Forgets ended tokens of a registry that would be too large to be stored. */
+void fg_access_fit(const struct fg_access_change *change);
 
 /* Returns the tenant of that id in the message that is changed; NULL: there is none. */
 Access__Tenant *fg_access_changed_tenant(const struct fg_access_change *change, struct fg_slice id);
@@ -122,7 +157,8 @@ enum fg_code fg_access_set_limit(const struct fg_access_change *change, struct f
 void fg_access_limits_yaml(const Access__Tenant *tenant, struct fg_buf *out);
 
 /* Adds a token. `token` has id, name, tenants, scopes, matchers, tenant_label, times and one
- * secret; the rest is filled in. Everything is copied. */
+ * secret; the rest is filled in. Everything is copied. Ended tokens may be forgotten for it.
+ * FG_E_LIMIT, too: as of fg_access_check_share(). */
 enum fg_code fg_access_create_token(const struct fg_access_change *change,
                                     const Access__Token *token, struct fg_err *err) fg_must_check;
 

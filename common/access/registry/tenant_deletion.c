@@ -98,13 +98,16 @@ enum fg_code fg_access_end_deletion(const struct fg_access_change *change, struc
                                     uint64_t removed, struct fg_err *err)
 {
     Access__Tenant *tenant;
+    uint32_t keys;
 
     if (fg_access_find_changed_tenant(change, id, &tenant, err) != FG_OK)
         return err->code;
     if (tenant->state == ACCESS__TENANT__STATE__DELETED)
         return FG_OK;
-    if (check_deleting(tenant, err) != FG_OK)
+    /* A program of an older version may have made keys since the deletion began. */
+    if (check_deleting(tenant, err) != FG_OK || shred_keys(change, id, &keys, err) != FG_OK)
         return err->code;
+    tenant->deletion->keys += keys;
     tenant->deletion->ended_ms = change->now_ms;
     tenant->deletion->removed = removed;
     tenant->state = ACCESS__TENANT__STATE__DELETED;

@@ -32,7 +32,8 @@ enum fg_code fg_access_begin_deletion(const struct fg_access_change *change, str
                                       const struct fg_access_listed *listed,
                                       struct fg_err *err) fg_must_check;
 
-/* Notes that nothing of the tenant is left. removed: profiles. FG_E_PRECONDITION: as above. */
+/* Notes that nothing of the tenant is left, and shreds keys that were made meanwhile. removed:
+ * profiles. FG_E_PRECONDITION: as above. */
 enum fg_code fg_access_end_deletion(const struct fg_access_change *change, struct fg_slice id,
                                     uint64_t removed, struct fg_err *err) fg_must_check;
 

@@ -64,12 +64,19 @@ enum fg_code fg_tenant_key_add(const struct fg_access_change *change, struct fg_
                                struct fg_err *err)
 {
     const Access__TenantKey *newest = fg_tenant_key_newest(change->registry, tenant);
+    const Access__Tenant *owner = fg_access_changed_tenant(change, tenant);
     Access__TenantKey *key;
 
     if (fg_tenant_check(tenant, err) != FG_OK)
         return err->code;
     if (version != (newest == NULL ? 0 : newest->version) + 1)
         return fg_fail(err, FG_E_EXISTS, "there is a newer key of tenant %.*s", FG_S(tenant));
+    /* The deletion has shredded what there was, and nobody would shred this one. */
+    if (fg_access_is_deleted(owner) &&
+        (newest == NULL || owner->state == ACCESS__TENANT__STATE__DELETING))
+        return fg_fail(err, FG_E_NOT_FOUND, "tenant \"%.*s\" %s, so it gets no key", FG_S(tenant),
+                       owner->state == ACCESS__TENANT__STATE__DELETING ? "is being deleted"
+                                                                       : "was deleted");
     if (version > FG_TENANT_KEY_VERSIONS_MAX || change->registry->n_keys >= FG_TENANT_KEYS_MAX)
         return fg_fail(err, FG_E_LIMIT, "there are too many keys of tenants");
     key = make_key(change, tenant, version);

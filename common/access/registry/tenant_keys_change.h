@@ -12,7 +12,9 @@
 
 /*
  * Adds a version with a wrapped key, which is copied. FG_E_EXISTS: it is not the next version,
- * since somebody else has added one. FG_E_LIMIT: there are too many.
+ * since somebody else has added one. FG_E_NOT_FOUND: the tenant is being deleted, or was and never
+ * had a key; after the end of a deletion a next version is for a new tenant of that name.
+ * FG_E_LIMIT: there are too many.
  */
 enum fg_code fg_tenant_key_add(const struct fg_access_change *change, struct fg_slice tenant,
                                uint32_t version, struct fg_slice wrapped, const char *wrapped_by,

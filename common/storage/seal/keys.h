@@ -19,7 +19,8 @@ struct fg_keys {
                          struct fg_seal_key *ret_key, struct fg_err *err);
     /*
      * Copies the key for new pages of a tenant. *ret_number 0: they are not to be encrypted.
-     * FG_E_NOT_FOUND: the keys of the tenant were shredded, so nothing of it is to be written.
+     * FG_E_NOT_FOUND: the keys of the tenant were shredded, or it was deleted before it had one, so
+     * nothing of it is to be written.
      * FG_E_UNAVAILABLE: it cannot be had now.
      */
     enum fg_code (*newest)(void *arg, struct fg_slice tenant, uint32_t *ret_number,

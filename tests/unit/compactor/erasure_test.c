@@ -81,9 +81,12 @@ static void swap(struct fixture *f, fg_access_edit edit, const char *tenant)
     char name[64];
 
     (void)snprintf(name, sizeof name, "%s", tenant);
-    world_must(fg_access_swap(f->world->memory, "test", f->world->clock.wall_ns / FG_MS_NS, 0, edit,
-                              name, &err),
-               &err);
+    world_must(
+        fg_access_swap(&(struct fg_access_writer){.bucket = f->world->memory,
+                                                  .by = "test",
+                                                  .now_ms = f->world->clock.wall_ns / FG_MS_NS},
+                       edit, name, &err),
+        &err);
 }
 
 /* What the bucket says of the tenant. */

@@ -232,6 +232,28 @@ static void put_bytes(struct fixture *f, struct fg_slice bytes)
     fg_bucket_clear(&put);
 }
 
+/* Removes the registry from the bucket. */
+static void lose(struct fixture *f)
+{
+    struct fg_bucket_request gone = {.verb = FG_BUCKET_DELETE, .name = FG_ACCESS_REGISTRY_NAME};
+
+    assert_int_equal(fg_bucket_call(f->memory, &gone), FG_OK);
+    fg_bucket_clear(&gone);
+}
+
+/* Returns the generation of the registry in the bucket; 0: there is none. */
+static uint64_t stored_generation(struct fixture *f)
+{
+    struct fg_access_registry *registry = NULL;
+    struct fg_err err;
+    uint64_t generation;
+
+    assert_int_equal(fg_access_read(f->memory, INT64_MAX, &registry, &err), FG_OK);
+    generation = registry->message->generation;
+    fg_access_registry_unref(registry);
+    return generation;
+}
+
 static void put(struct fixture *f)
 {
     struct fg_buf bytes;
@@ -380,18 +402,84 @@ static void a_new_token_is_not_refused_by_a_damaged_registry(void **state)
 static void a_registry_that_is_gone_is_still_used(void **state)
 {
     struct fixture *f = *state;
-    struct fg_bucket_request gone = {.verb = FG_BUCKET_DELETE, .name = FG_ACCESS_REGISTRY_NAME};
 
     put(f);
     start(f);
-    assert_int_equal(fg_bucket_call(f->memory, &gone), FG_OK);
-    fg_bucket_clear(&gone);
+    lose(f);
     fg_access_look(f->access);
     assert_int_equal(ask(f, "/read", f->read), 200);
     assert_non_null(strstr(conditions(f), "access/registry is gone from the bucket"));
     put(f);
     fg_access_look(f->access);
     assert_string_equal(conditions(f), "");
+}
+
+/* A backup, or what began where the registry was lost: it lacks tokens that agents have. */
+static void an_older_registry_is_not_used(void **state)
+{
+    struct fixture *f = *state;
+    char fresh[FG_TOKEN_CHARS + 1];
+
+    put(f);
+    access_make_token(&f->make,
+                      &(struct access_token){.tenants = "a", .scopes = FG_SCOPE_READ, .seed = 5},
+                      fresh);
+    put(f);
+    start(f);
+    assert_int_equal(ask(f, "/read", fresh), 200);
+    f->make.message.n_tokens--;
+    f->make.message.generation = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        lose(f); /* the new one may come before this process has noticed that there is none */
+        if (i > 0)
+            fg_access_look(f->access);
+        f->make.message.generation = 0;
+        put(f);
+        fg_access_look(f->access);
+        assert_int_equal(ask(f, "/read", fresh), 200);
+        assert_non_null(strstr(conditions(f), "access_registry_damaged: "));
+        assert_non_null(strstr(conditions(f), "older than the known one"));
+        assert_int_equal(metric(f, "flamegrid_access_registry_generation"), 2);
+    }
+    /* Somebody restarts on purpose. */
+    stop(f);
+    start(f);
+    assert_string_equal(conditions(f), "");
+    assert_int_equal(ask(f, "/read", f->read), 200);
+    assert_int_not_equal(ask(f, "/read", fresh), 200);
+}
+
+/* The copy is the only one that is left, and whoever repairs the bucket needs it. */
+static void a_lost_registry_is_known_from_the_copy(void **state)
+{
+    struct fixture *f = *state;
+
+    f->settings.copy = f->copy;
+    put(f);
+    put(f);
+    start(f);
+    assert_int_equal(ask(f, "/read", f->read), 200);
+    stop(f);
+    for (unsigned round = 0; round < 2; round++) {
+        lose(f);
+        if (round == 1) { /* an older one */
+            f->make.message.generation = 0;
+            put(f);
+        }
+        for (unsigned i = 0; i < 2; i++) {
+            start(f);
+            fg_access_look(f->access);
+            assert_int_equal(ask(f, "/read", f->read), 200);
+            assert_int_equal(metric(f, "flamegrid_access_registry_generation"), 2);
+            assert_non_null(strstr(conditions(f), "access_registry_damaged: "));
+            stop(f);
+        }
+    }
+    /* Without the copy the one in the bucket counts, on purpose. */
+    assert_int_equal(remove_tree(f->copy), 0);
+    start(f);
+    assert_string_equal(conditions(f), "");
+    assert_int_equal(metric(f, "flamegrid_access_registry_generation"), 1);
 }
 
 static void a_bucket_that_is_away_stops_queries_after_a_day_and_no_pushes(void **state)
@@ -828,10 +916,22 @@ static enum fg_code add_tenant(void *arg, const struct fg_access_change *change,
     return fg_access_create_tenant(change, fg_cstr(arg), err);
 }
 
+/* By a writer that has read the registry of that generation. */
+static enum fg_code swap_known(struct fg_bucket *bucket, uint64_t known, char *id,
+                               struct fg_err *err)
+{
+    return fg_access_swap(
+        &(struct fg_access_writer){.bucket = bucket,
+                                   .by = "test",
+                                   .now_ms = WALL_MS,
+                                   .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS,
+                                   .known = known},
+        add_tenant, id, err);
+}
+
 static enum fg_code swap(struct fg_bucket *bucket, char *id, struct fg_err *err)
 {
-    return fg_access_swap(bucket, "test", WALL_MS, fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS,
-                          add_tenant, id, err);
+    return swap_known(bucket, 0, id, err);
 }
 
 static void *write_tenants(void *arg)
@@ -919,6 +1019,30 @@ static void a_change_of_a_damaged_registry_fails(void **state)
     assert_int_equal(swap(f->memory, id, &err), FG_E_CORRUPT);
 }
 
+/* It would end all that the lost one has. */
+static void a_change_makes_no_registry_in_the_place_of_a_lost_one(void **state)
+{
+    struct fixture *f = *state;
+    char id[] = "t";
+    struct fg_err err;
+
+    for (unsigned i = 0; i < 3; i++)
+        put(f);
+    assert_int_equal(swap_known(f->memory, 3, id, &err), FG_OK);
+    lose(f);
+    assert_int_equal(swap_known(f->memory, 4, id, &err), FG_E_CORRUPT);
+    assert_non_null(strstr(err.msg, "access/registry is gone from the bucket"));
+    assert_int_equal(stored_generation(f), 0);
+    f->make.message.generation = 0;
+    put(f);
+    assert_int_equal(swap_known(f->memory, 4, id, &err), FG_E_CORRUPT);
+    assert_int_equal(stored_generation(f), 1);
+    /* The first one of all: nobody has read any. */
+    lose(f);
+    assert_int_equal(swap_known(f->memory, 0, id, &err), FG_OK);
+    assert_int_equal(stored_generation(f), 1);
+}
+
 /* ---- secrets ---- */
 
 static void secrets_are_random(void **state)
@@ -944,6 +1068,8 @@ int main(void)
         TEST(a_damaged_registry_is_not_used),
         TEST(a_new_token_is_not_refused_by_a_damaged_registry),
         TEST(a_registry_that_is_gone_is_still_used),
+        TEST(an_older_registry_is_not_used),
+        TEST(a_lost_registry_is_known_from_the_copy),
         TEST(a_bucket_that_is_away_stops_queries_after_a_day_and_no_pushes),
         TEST(a_restart_without_the_bucket_uses_the_copy),
         TEST(a_token_in_a_file_is_the_admin_until_there_is_one),
@@ -962,6 +1088,7 @@ int main(void)
         TEST(writers_at_the_same_time_lose_no_change),
         TEST(a_change_with_a_lost_answer_is_made_once),
         TEST(a_change_of_a_damaged_registry_fails),
+        TEST(a_change_makes_no_registry_in_the_place_of_a_lost_one),
         cmocka_unit_test(secrets_are_random),
     };
 

@@ -181,7 +181,11 @@ static void a_shredded_key_is_no_fault_and_can_be_dropped(void **state)
     newest_segment(f, segment);
     keys.newest = 2;
     commit_two(f);
-    fixture_must(fg_access_swap(f->bucket, "the test", 1, INT64_MAX, shred_and_renew, NULL, &err),
+    fixture_must(fg_access_swap(&(struct fg_access_writer){.bucket = f->bucket,
+                                                           .by = "the test",
+                                                           .now_ms = 1,
+                                                           .deadline_mono_ns = INT64_MAX},
+                                shred_and_renew, NULL, &err),
                  &err);
     keys.missing = 1;
     keys.missing_for = "other";

@@ -121,6 +121,50 @@ static void all_records_come_in_order(void **state)
     assert_int_equal(events, PROCESSES * STEPS);
 }
 
+struct waiting {
+    struct fixture *fixture;
+    unsigned looks, looks_max;
+};
+
+static bool sees(void *arg, int64_t ms, struct fg_slice tenants)
+{
+    const struct waiting *waiting = arg;
+
+    return may_see(waiting->fixture, ms, tenants);
+}
+
+static bool is_unwanted(void *arg)
+{
+    struct waiting *waiting = arg;
+
+    return waiting->looks++ == waiting->looks_max;
+}
+
+/* The bucket may be slow, and a search of a month has thousands of objects. */
+static void a_search_that_nobody_waits_for_ends(void **state)
+{
+    struct fixture *f = *state;
+    struct waiting waiting = {f, 0, UINT32_MAX};
+    struct fg_audit_wanted wanted = everything(f);
+    struct fg_audit_found found;
+    struct fg_err err;
+    unsigned looks;
+
+    wanted.may_see = sees;
+    wanted.is_unwanted = is_unwanted;
+    wanted.arg = &waiting;
+    (void)search(f, &wanted);
+    looks = waiting.looks;
+    assert_in_range(looks, 2 * PROCESSES + 3, 10000);
+    for (unsigned max = 0; max < looks; max++) {
+        waiting.looks = 0;
+        waiting.looks_max = max;
+        assert_int_equal(fg_audit_search(f->bucket, &wanted, 0, f->arena, &found, &err),
+                         FG_E_CANCELED);
+        assert_int_equal(waiting.looks, max + 1);
+    }
+}
+
 static void pages_have_each_record_once(void **state)
 {
     struct fixture *f = *state;
@@ -292,6 +336,7 @@ int main(void)
 #define SEARCH_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         SEARCH_TEST(all_records_come_in_order),
+        SEARCH_TEST(a_search_that_nobody_waits_for_ends),
         SEARCH_TEST(pages_have_each_record_once),
         SEARCH_TEST(a_flood_hides_nothing),
         SEARCH_TEST(a_range_is_inclusive),

@@ -3,6 +3,7 @@
 #include "common/access/keys/key_store.h"
 #include "common/access/keys/key_wrap.h"
 #include "common/access/registry/registry_object.h"
+#include "common/access/registry/tenant_deletion.h"
 #include "common/access/registry/tenant_keys_change.h"
 #include "common/base/str.h"
 #include "tests/lib/bucket_doubles.h"
@@ -86,6 +87,15 @@ static void close_fixture(struct fixture *f)
         assert_int_equal(unlink(f->paths[i]), 0);
     assert_int_equal(rmdir(f->folder), 0);
     fg_bucket_close(f->bucket);
+}
+
+/* A change by another process. */
+static enum fg_code swap(struct fixture *f, fg_access_edit edit, void *arg)
+{
+    return fg_access_swap(
+        &(struct fg_access_writer){
+            .bucket = f->bucket, .by = "other", .now_ms = 1, .deadline_mono_ns = INT64_MAX},
+        edit, arg, &f->err);
 }
 
 static struct fg_seal_key newest(struct fixture *f, const char *tenant, uint32_t number)
@@ -387,8 +397,121 @@ static void the_first_key_that_is_stored_wins(void **state)
     open_fixture(&f);
     must(create(&f), &f.err);
     (void)newest(&f, "acme", 1);
-    assert_int_equal(fg_access_swap(f.bucket, "other", 1, INT64_MAX, add_first, &wrapped, &f.err),
-                     FG_E_EXISTS);
+    assert_int_equal(swap(&f, add_first, &wrapped), FG_E_EXISTS);
+    close_fixture(&f);
+}
+
+static enum fg_code delete_object(struct fixture *f)
+{
+    struct fg_bucket_request gone = {.verb = FG_BUCKET_DELETE, .name = FG_ACCESS_REGISTRY_NAME};
+    enum fg_code code = fg_bucket_call(f->bucket, &gone);
+
+    fg_bucket_clear(&gone);
+    return code;
+}
+
+static void put_object(struct fixture *f, struct fg_slice bytes)
+{
+    struct fg_bucket_request put = {
+        .verb = FG_BUCKET_PUT, .name = FG_ACCESS_REGISTRY_NAME, .content = bytes};
+
+    must(fg_bucket_call(f->bucket, &put), &put.err);
+    fg_bucket_clear(&put);
+}
+
+/* With fg_bucket_clear(); its body is empty if there is none. */
+static struct fg_bucket_request get_object(struct fixture *f)
+{
+    struct fg_bucket_request get = {.verb = FG_BUCKET_GET,
+                                    .name = FG_ACCESS_REGISTRY_NAME,
+                                    .content_max_bytes = FG_ACCESS_REGISTRY_MAX_BYTES};
+
+    if (fg_bucket_call(f->bucket, &get) != FG_OK)
+        assert_int_equal(get.code, FG_E_NOT_FOUND);
+    return get;
+}
+
+/* A tenant's first key must not begin another registry: all other keys would be in none. */
+static void no_key_is_made_while_the_registry_is_lost(void **state)
+{
+    struct fg_bucket_request first, newest_one, now;
+    struct fg_seal_key acme, key;
+    uint32_t number = 0;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    must(create(&f), &f.err);
+    acme = newest(&f, "acme", 1);
+    first = get_object(&f);
+    must(fg_key_store_rotate(f.store, FG_LIT("acme"), &number, &f.err), &f.err);
+    (void)newest(&f, "beta", 1);
+    newest_one = get_object(&f);
+
+    must(delete_object(&f), &f.err);
+    assert_int_equal(fg_keys_newest(f.bucket->keys, FG_LIT("zeta"), &number, &key, &f.err),
+                     FG_E_UNAVAILABLE);
+    assert_non_null(strstr(f.err.msg, "access/registry is gone from the bucket"));
+    now = get_object(&f);
+    assert_int_equal(now.body.len, 0);
+    fg_bucket_clear(&now);
+    key = find(&f, "acme", 1); /* what was known is */
+    assert_memory_equal(&acme, &key, sizeof key);
+
+    put_object(&f, fg_buf_slice(&first.body)); /* from a backup */
+    do {                                       /* the store rests after a failure */
+        (void)usleep(10000);
+        assert_int_equal(fg_keys_newest(f.bucket->keys, FG_LIT("zeta"), &number, &key, &f.err),
+                         FG_E_UNAVAILABLE);
+    } while (strstr(f.err.msg, "older than the known one") == NULL);
+    assert_int_not_equal(fg_key_store_rotate(f.store, FG_LIT("acme"), &number, &f.err), FG_OK);
+    now = get_object(&f);
+    assert_true(fg_slice_eq(fg_buf_slice(&now.body), fg_buf_slice(&first.body)));
+    fg_bucket_clear(&now);
+
+    put_object(&f, fg_buf_slice(&newest_one.body));
+    while (fg_keys_newest(f.bucket->keys, FG_LIT("zeta"), &number, &key, &f.err) != FG_OK)
+        (void)usleep(10000);
+    assert_int_equal(number, 1);
+    restart(&f);
+    (void)newest(&f, "acme", 2);
+    fg_bucket_clear(&newest_one);
+    fg_bucket_clear(&first);
+    close_fixture(&f);
+}
+
+static enum fg_code create_and_delete(void *arg, const struct fg_access_change *change,
+                                      struct fg_err *err)
+{
+    const struct fg_slice tenant = fg_cstr(arg);
+
+    return fg_access_create_tenant(change, tenant, err) != FG_OK
+               ? err->code
+               : fg_access_delete_tenant(change, tenant, err);
+}
+
+/* It had sent, and its first segment comes after that: nothing of it is to be written. */
+static void a_tenant_that_is_deleted_before_its_first_segment_gets_no_key(void **state)
+{
+    struct fg_access_registry *registry = NULL;
+    char acme[] = "acme", zeta[] = "zeta";
+    struct fg_seal_key key;
+    uint32_t number = 0;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    must(create(&f), &f.err);
+    (void)newest(&f, "zeta", 1);
+    must(swap(&f, create_and_delete, acme), &f.err);
+    must(swap(&f, create_and_delete, zeta), &f.err);
+    assert_int_equal(fg_keys_newest(f.bucket->keys, FG_LIT("acme"), &number, &key, &f.err),
+                     FG_E_NOT_FOUND);
+    assert_int_equal(fg_key_store_rotate(f.store, FG_LIT("zeta"), &number, &f.err), FG_E_NOT_FOUND);
+    must(fg_access_read(f.bucket, INT64_MAX, &registry, &f.err), &f.err);
+    assert_int_equal(registry->message->n_keys, 1);
+    assert_true(fg_tenant_key_is_shredded(registry->message, FG_LIT("zeta"), 1));
+    fg_access_registry_unref(registry);
     close_fixture(&f);
 }
 
@@ -486,7 +609,7 @@ static void only_shredded_versions_are_forgotten(void **state)
     must(fg_key_store_rotate(f.store, FG_LIT("acme"), &number, &f.err), &f.err);
     restart(&f);
     second = find(&f, "acme", 2);
-    must(fg_access_swap(f.bucket, "other", 1, INT64_MAX, damage_second, NULL, &f.err), &f.err);
+    must(swap(&f, damage_second, NULL), &f.err);
     must(fg_access_read(f.bucket, INT64_MAX, &registry, &f.err), &f.err);
     fg_key_store_see(f.store, registry);
     fg_access_registry_unref(registry);
@@ -614,6 +737,8 @@ int main(void)
         cmocka_unit_test(too_many_keys_are_refused),
         cmocka_unit_test(shredded_keys_are_gone_for_good),
         cmocka_unit_test(the_first_key_that_is_stored_wins),
+        cmocka_unit_test(no_key_is_made_while_the_registry_is_lost),
+        cmocka_unit_test(a_tenant_that_is_deleted_before_its_first_segment_gets_no_key),
         cmocka_unit_test(wrapped_keys_are_of_one_tenant),
         cmocka_unit_test(wrapped_keys_keep_their_form),
         cmocka_unit_test(only_shredded_versions_are_forgotten),

@@ -60,6 +60,33 @@ static void bindings_are_bounded(void **state)
     assert_int_equal(f->make.message.n_bindings, n - 1);
 }
 
+/* Those that somebody who governs some tenants makes, so that others find room. */
+static void bindings_of_a_tenant_are_bounded(void **state)
+{
+    struct registry_fixture *f = *state;
+    Access__Binding binding;
+    unsigned n = 0;
+
+    f->make.change.bounded = true;
+    access__binding__init(&binding);
+    binding.issuer = registry_text(f, "https://login.example");
+    binding.claim = registry_text(f, "groups");
+    binding.tenants = registry_text(f, "a");
+    binding.role = registry_text(f, "viewer");
+    binding.value = fg_arena_printf(f->arena, "%0*d", FG_BINDING_TEXTS_MAX_BYTES, 0);
+    assert_int_equal(fg_access_bind(&f->make.change, &binding, &f->err), FG_E_INVALID);
+    do
+        binding.value = fg_arena_printf(f->arena, "%u", n++);
+    while (fg_access_bind(&f->make.change, &binding, &f->err) == FG_OK);
+    assert_int_equal(f->err.code, FG_E_LIMIT);
+    assert_int_equal(f->make.message.n_bindings, FG_ACCESS_TENANT_BINDINGS_MAX);
+    binding.tenants = registry_text(f, "b");
+    assert_int_equal(fg_access_bind(&f->make.change, &binding, &f->err), FG_OK);
+    binding.tenants = registry_text(f, "a");
+    f->make.change.bounded = false;
+    assert_int_equal(fg_access_bind(&f->make.change, &binding, &f->err), FG_OK);
+}
+
 static void ended_sessions_are_forgotten_after_a_day(void **state)
 {
     struct registry_fixture *f = *state;
@@ -89,6 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(a_binding_is_there_once),
         WITH(bindings_are_bounded),
+        WITH(bindings_of_a_tenant_are_bounded),
         WITH(ended_sessions_are_forgotten_after_a_day),
     };
 

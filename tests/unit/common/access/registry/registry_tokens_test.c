@@ -1,4 +1,6 @@
 /* Tests changes of tokens in the registry, and the names of scopes. */
+#include "common/access/registry/tenant_deletion.h"
+#include "common/access/registry/tenant_keys_change.h"
 #include "common/base/str.h"
 #include "common/net/guard.h"
 #include "tests/unit/common/access/registry/registry_fixture.h"
@@ -173,6 +175,199 @@ static void tokens_that_ended_long_ago_are_forgotten(void **state)
     assert_int_equal(f->make.message.n_tokens, 4);
 }
 
+/* ---- room ---- */
+
+enum { LABEL_BYTES = 16000 }; /* of a large tenant_label */
+
+/* Creates a token of a tenant with a large label; FG_E_LIMIT: there is no room. */
+static enum fg_code create_large(struct registry_fixture *f, const char *tenant, uint32_t seed)
+{
+    char text[FG_TOKEN_CHARS + 1];
+    struct fg_token made = access_make_secret(seed, NULL, text);
+    Access__Secret secret = ACCESS__SECRET__INIT, *secrets[] = {&secret};
+    Access__TenantLabel label = ACCESS__TENANT_LABEL__INIT;
+    char *tenants[] = {registry_text(f, tenant)};
+    Access__Token token;
+
+    access__token__init(&token);
+    secret.sha256 = (ProtobufCBinaryData){FG_TOKEN_HASH_BYTES, made.hash};
+    label.name = label.prefix = registry_text(f, "namespace");
+    label.prefix = fg_arena_printf(f->arena, "%0*d", LABEL_BYTES, 0);
+    token.id = made.id;
+    token.name = registry_text(f, "large");
+    token.n_tenants = 1;
+    token.tenants = tenants;
+    token.scopes = FG_SCOPE_PUSH;
+    token.n_secrets = 1;
+    token.secrets = secrets;
+    token.tenant_label = &label;
+    return fg_access_create_token(&f->make.change, &token, &f->err);
+}
+
+/* Creates such tokens until there is no room; returns how many. */
+static unsigned fill(struct registry_fixture *f, const char *tenant, uint32_t *seed)
+{
+    unsigned n = 0;
+
+    while (create_large(f, tenant, (*seed)++) == FG_OK)
+        n++;
+    assert_int_equal(f->err.code, FG_E_LIMIT);
+    return n;
+}
+
+static size_t size_of(const struct registry_fixture *f)
+{
+    return protobuf_c_message_get_packed_size(&f->make.message.base);
+}
+
+static void a_label_is_bounded(void **state)
+{
+    struct registry_fixture *f = *state;
+    char text[FG_TOKEN_CHARS + 1];
+    Access__TenantLabel label = ACCESS__TENANT_LABEL__INIT;
+    Access__TenantOfValue value = ACCESS__TENANT_OF_VALUE__INIT, *values[1000];
+    Access__Token token = *push_token(f, 1, text);
+
+    token.id = registry_text(f, "ABCDEFGH");
+    token.tenant_label = &label;
+    label.name = fg_arena_printf(f->arena, "%0*d", FG_ACCESS_NAME_MAX_BYTES + 1, 0);
+    assert_int_equal(fg_access_create_token(&f->make.change, &token, &f->err), FG_E_INVALID);
+    label.name = registry_text(f, "namespace");
+    label.prefix = fg_arena_printf(f->arena, "%0*d", 16 * 1024, 0);
+    assert_int_equal(fg_access_create_token(&f->make.change, &token, &f->err), FG_E_INVALID);
+    label.prefix = registry_text(f, "");
+    value.value = registry_text(f, "team-of-the-values");
+    value.tenant = registry_text(f, "a");
+    for (size_t i = 0; i < FG_COUNT(values); i++)
+        values[i] = &value;
+    label.tenants = values;
+    label.n_tenants = FG_COUNT(values);
+    assert_int_equal(fg_access_create_token(&f->make.change, &token, &f->err), FG_E_INVALID);
+    assert_non_null(strstr(f->err.msg, "tenant_label has at most"));
+    label.n_tenants = 400;
+    assert_int_equal(fg_access_create_token(&f->make.change, &token, &f->err), FG_OK);
+    /* One that was stored before there was a bound is still good. */
+    f->make.message.tokens[1]->tenant_label->prefix =
+        fg_arena_printf(f->arena, "%0*d", 100 * 1024, 0);
+    assert_int_equal(registry_load(f), FG_OK);
+}
+
+/* Its tenant-admins have a share; the cluster's admins are not bound by it. */
+static void a_tenant_has_a_share_of_the_registry(void **state)
+{
+    struct registry_fixture *f = *state;
+    struct fg_access_change *change = &f->make.change;
+    uint32_t seed = 1;
+    unsigned n;
+    char id[FG_TOKEN_ID_CHARS + 1];
+
+    change->bounded = true;
+    n = fill(f, "a", &seed);
+    assert_in_range(n, 50, FG_ACCESS_TENANT_MAX_BYTES / LABEL_BYTES);
+    assert_non_null(strstr(f->err.msg, "tenant \"a\" has "));
+    assert_int_equal(create_large(f, "b", seed++), FG_OK);
+    change->bounded = false;
+    assert_int_equal(create_large(f, "a", seed++), FG_OK);
+    change->bounded = true;
+    assert_int_equal(create_large(f, "a", seed++), FG_E_LIMIT);
+    /* Those that have ended make room, not for a day but at once. */
+    (void)snprintf(id, sizeof id, "%s", f->make.message.tokens[3]->id);
+    for (size_t i = 3; i < 5; i++)
+        assert_int_equal(
+            fg_access_revoke_token(change, fg_cstr(f->make.message.tokens[i]->id), &f->err), FG_OK);
+    change->now_ms++;
+    assert_int_equal(create_large(f, "a", seed++), FG_OK);
+    for (size_t i = 0; i < f->make.message.n_tokens; i++)
+        assert_string_not_equal(f->make.message.tokens[i]->id, id);
+    assert_int_equal(registry_load(f), FG_OK);
+}
+
+/* However small they are. */
+static void tokens_of_a_tenant_are_counted(void **state)
+{
+    struct registry_fixture *f = *state;
+    char text[FG_TOKEN_CHARS + 1];
+    Access__Token *many[FG_ACCESS_TENANT_TOKENS_MAX], *other, made = *push_token(f, 1, text);
+
+    for (size_t i = 0; i < FG_COUNT(many); i++)
+        many[i] = f->make.message.tokens[0];
+    f->make.message.tokens = many;
+    f->make.message.n_tokens = FG_COUNT(many);
+    f->make.change.bounded = true;
+    made.id = registry_text(f, "ABCDEFGH");
+    assert_int_equal(fg_access_create_token(&f->make.change, &made, &f->err), FG_E_LIMIT);
+    other = fg_arena_new(f->arena, Access__Token, 1);
+    *other = *many[0];
+    other->id = registry_text(f, "HGFEDCBA");
+    other->revoked_ms = NOW_MS;
+    many[7] = other;
+    assert_int_equal(fg_access_create_token(&f->make.change, &made, &f->err), FG_OK);
+    assert_int_equal(f->make.message.n_tokens, FG_COUNT(many));
+    assert_ptr_equal(f->make.message.tokens[7], many[8]);
+}
+
+/* The tenant-admins of all tenants together leave room for admins, and these for what ends access
+ * and for keys. */
+static void a_full_registry_can_still_be_governed(void **state)
+{
+    struct registry_fixture *f = *state;
+    struct fg_access_change *change = &f->make.change;
+    char name[16];
+    uint32_t seed = 1;
+
+    for (unsigned round = 0; round < 2; round++) {
+        change->bounded = round == 0;
+        for (unsigned i = 0; i < 20; i++) {
+            (void)snprintf(name, sizeof name, "t%u", i);
+            if (round == 0)
+                registry_add_tenant(f, name);
+            (void)fill(f, name, &seed);
+        }
+        assert_non_null(strstr(f->err.msg, "the registry of access is full"));
+        change->bounded = false;
+        if (round == 0) { /* an admin */
+            assert_int_equal(fg_access_create_tenant(change, FG_LIT("new"), &f->err), FG_OK);
+            assert_int_equal(create_large(f, "new", seed++), FG_OK);
+        }
+    }
+    assert_in_range(size_of(f), FG_ACCESS_REGISTRY_MAX_BYTES - 2 * FG_ACCESS_RESERVED_BYTES,
+                    FG_ACCESS_REGISTRY_MAX_BYTES - FG_ACCESS_RESERVED_BYTES);
+    assert_int_equal(
+        fg_access_set_tenant_state(change, FG_LIT("t0"), ACCESS__TENANT__STATE__SUSPENDED, &f->err),
+        FG_OK);
+    assert_int_equal(
+        fg_tenant_key_add(change, FG_LIT("new"), 1, FG_LIT("wrapped"), "file:1", &f->err), FG_OK);
+    assert_int_equal(fg_access_delete_tenant(change, FG_LIT("t1"), &f->err), FG_OK);
+    assert_true(size_of(f) <= FG_ACCESS_REGISTRY_MAX_BYTES);
+    for (size_t i = 0; i < f->make.message.n_tokens; i++)
+        assert_int_equal(
+            fg_access_revoke_token(change, fg_cstr(f->make.message.tokens[i]->id), &f->err), FG_OK);
+    assert_true(size_of(f) <= FG_ACCESS_REGISTRY_MAX_BYTES);
+    change->now_ms++;
+    assert_int_equal(create_large(f, "new", seed++), FG_OK);
+    assert_int_equal(fg_access_create_tenant(change, FG_LIT("newer"), &f->err), FG_OK);
+}
+
+/* Revocations of thousands of tokens may add more than what is reserved. */
+static void a_registry_that_would_be_too_large_forgets_what_has_ended(void **state)
+{
+    struct registry_fixture *f = *state;
+    char text[FG_TOKEN_CHARS + 1];
+    Access__Token *first = push_token(f, 1, text), *second = push_token(f, 2, text);
+    char *large = fg_arena_printf(f->arena, "%0*d", FG_ACCESS_REGISTRY_MAX_BYTES / 2, 0);
+
+    (void)push_token(f, 3, text);
+    first->revoked_by = second->revoked_by = large;
+    fg_access_fit(&f->make.change); /* nothing has ended */
+    assert_int_equal(f->make.message.n_tokens, 3);
+    first->revoked_ms = NOW_MS;
+    second->revoked_ms = NOW_MS - 1;
+    fg_access_fit(&f->make.change);
+    assert_int_equal(f->make.message.n_tokens, 2);
+    assert_ptr_equal(f->make.message.tokens[0], first);
+    assert_true(size_of(f) <= FG_ACCESS_REGISTRY_MAX_BYTES);
+}
+
 static void an_admin_is_one_that_can_still_act(void **state)
 {
     struct registry_fixture *f = *state;
@@ -255,6 +450,11 @@ int main(void)
         WITH(an_overlap_of_ages_does_not_overflow),
         WITH(a_revoked_token_is_over_for_good),
         WITH(tokens_that_ended_long_ago_are_forgotten),
+        WITH(a_label_is_bounded),
+        WITH(a_tenant_has_a_share_of_the_registry),
+        WITH(tokens_of_a_tenant_are_counted),
+        WITH(a_full_registry_can_still_be_governed),
+        WITH(a_registry_that_would_be_too_large_forgets_what_has_ended),
         WITH(an_admin_is_one_that_can_still_act),
         WITH(scopes_have_names),
     };

@@ -115,6 +115,51 @@ static void a_tenant_whose_key_was_shredded_needs_a_new_one(void **state)
     assert_int_equal(fg_access_create_tenant(change, FG_LIT("a"), &f->err), FG_OK);
 }
 
+/* Whatever of it is still on its way would be readable by it. */
+static void a_deleted_tenant_gets_no_key(void **state)
+{
+    struct registry_fixture *f = *state;
+    struct fg_access_change *change = &f->make.change;
+    const struct fg_slice early = FG_LIT("early"), late = FG_LIT("late"), key = FG_LIT("wrapped");
+
+    registry_add_tenant(f, "early");
+    registry_add_tenant(f, "late");
+    assert_int_equal(fg_tenant_key_add(change, late, 1, key, "file:1", &f->err), FG_OK);
+    assert_int_equal(fg_access_delete_tenant(change, early, &f->err), FG_OK);
+    assert_int_equal(fg_access_delete_tenant(change, late, &f->err), FG_OK);
+    assert_int_equal(fg_tenant_key_add(change, early, 1, key, "file:1", &f->err), FG_E_NOT_FOUND);
+    assert_int_equal(fg_tenant_key_add(change, late, 2, key, "file:1", &f->err), FG_E_NOT_FOUND);
+    assert_non_null(strstr(f->err.msg, "is being deleted"));
+    assert_int_equal(fg_access_end_deletion(change, early, 0, &f->err), FG_OK);
+    assert_int_equal(fg_access_end_deletion(change, late, 0, &f->err), FG_OK);
+    assert_int_equal(fg_tenant_key_add(change, early, 1, key, "file:1", &f->err), FG_E_NOT_FOUND);
+    assert_non_null(strstr(f->err.msg, "was deleted"));
+    /* For new tenants of these names. */
+    assert_int_equal(fg_tenant_key_add(change, late, 2, key, "file:1", &f->err), FG_OK);
+    registry_add_tenant(f, "late");
+    registry_add_tenant(f, "early");
+    assert_int_equal(fg_tenant_key_add(change, early, 1, key, "file:1", &f->err), FG_OK);
+    assert_int_equal(registry_load(f), FG_OK);
+}
+
+/* An older version made them. */
+static void keys_that_were_made_during_a_deletion_are_shredded_at_its_end(void **state)
+{
+    struct registry_fixture *f = *state;
+    struct fg_access_change *change = &f->make.change;
+
+    registry_add_tenant(f, "a");
+    assert_int_equal(fg_access_delete_tenant(change, FG_LIT("a"), &f->err), FG_OK);
+    only_tenant(f)->state = ACCESS__TENANT__STATE__ACTIVE;
+    assert_int_equal(
+        fg_tenant_key_add(change, FG_LIT("a"), 1, FG_LIT("wrapped"), "file:1", &f->err), FG_OK);
+    only_tenant(f)->state = ACCESS__TENANT__STATE__DELETING;
+    assert_int_equal(fg_access_end_deletion(change, FG_LIT("a"), 0, &f->err), FG_OK);
+    assert_true(fg_tenant_key_is_shredded(&f->make.message, FG_LIT("a"), 1));
+    assert_int_equal(only_tenant(f)->deletion->keys, 1);
+    assert_int_equal(registry_load(f), FG_OK);
+}
+
 static const int64_t KEPT_MS = FG_ACCESS_DELETED_KEPT_DAYS * INT64_C(86400000);
 
 static void end_deletion(struct registry_fixture *f, const char *id, int64_t now_ms)
@@ -259,6 +304,8 @@ int main(void)
         WITH(tenants_that_were_deleted_long_ago_are_forgotten),
         WITH(deleted_tenants_leave_room_for_others),
         WITH(a_tenant_whose_key_was_shredded_needs_a_new_one),
+        WITH(a_deleted_tenant_gets_no_key),
+        WITH(keys_that_were_made_during_a_deletion_are_shredded_at_its_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
