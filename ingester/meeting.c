@@ -150,7 +150,7 @@ static uint32_t meet(struct ing_meeting *meeting, struct fg_meeting *core, Fg__I
         };
 
         fg_meeting_hear(core, head->process, &use, now_mono_ns, now_s);
-        use = fg_meeting_sum(core, use.tenant, now_mono_ns);
+        use = fg_meeting_sum(core, use.tenant, &use.span, now_mono_ns);
         said->demand = use.demand;
         said->processes = use.processes;
         said->period_start_s = use.span.start_s;

@@ -51,6 +51,7 @@ struct member {
     struct fg_share_core core;
     uint64_t process;
     struct link links[PLACES];
+    int64_t ahead_s; /* of its clock */
     double offered_mb_s, due;
     uint64_t passed; /* bytes, since the start of a measurement */
     uint64_t unsaid; /* of them, since the last round */
@@ -159,7 +160,7 @@ static bool ask(struct cluster *cluster, struct member *member, size_t place,
         use.bytes = count->own;
     }
     fg_meeting_hear(meeting, member->process, &use, now_ns, wall_s);
-    use = fg_meeting_sum(meeting, FG_LIT("a"), now_ns);
+    use = fg_meeting_sum(meeting, FG_LIT("a"), &use.span, now_ns);
     if (link->state == LINK_SLOW)
         return false;
     fg_share_core_hear(&member->core, fg_meeting_processes(meeting, now_ns));
@@ -205,7 +206,7 @@ static bool within_quota(struct cluster *cluster, struct member *member, int64_t
 
 static void upload(struct cluster *cluster, struct member *member, int64_t now_ns)
 {
-    int64_t wall_ns = MIDNIGHT_S * FG_SECOND_NS + now_ns;
+    int64_t wall_ns = (MIDNIGHT_S + member->ahead_s) * FG_SECOND_NS + now_ns;
     struct fg_err err;
     double used;
 
@@ -475,6 +476,61 @@ static void a_period_ends_at_its_limit_under_faults(void **state)
     }
 }
 
+/* Runs until the limit is reached, and returns the MiB that passed beyond it. */
+static double over_the_limit(struct cluster *cluster, int64_t seconds)
+{
+    (void)run(cluster, seconds);
+    return ((double)cluster->acknowledged - (double)cluster->quota.bytes) / MIB;
+}
+
+/* The new period begins before the old one, or with it, or ends before it. */
+static void a_limit_of_another_period_holds_for_all_together(void **state)
+{
+    static const enum fg_quota_period periods[] = {FG_QUOTA_WEEK, FG_QUOTA_MONTH, FG_QUOTA_DAY,
+                                                   FG_QUOTA_HOUR, FG_QUOTA_DAY};
+    struct cluster cluster;
+
+    (void)state;
+    cluster_init(&cluster, 1);
+    for (size_t i = 0; i < FG_COUNT(periods); i++) {
+        double over;
+
+        cluster.quota = (struct fg_quota_limit){(uint64_t)600 * MIB, periods[i]};
+        cluster.acknowledged = 0;
+        offer(&cluster, 4, 4, 4, 4);
+        over = over_the_limit(&cluster, 150); /* 1,200 MiB at the rate */
+        /* It was a limit of days before: what the places know of them holds again. */
+        if (i + 1 == FG_COUNT(periods))
+            assert_true(cluster.acknowledged <= (uint64_t)64 * MIB);
+        else if (over < 0 || over > 64)
+            fail_msg("period %d: %f MiB over", (int)periods[i], over);
+    }
+    cluster_done(&cluster);
+}
+
+/* One distributor whose clock is ahead of the others' is in the next hour already. */
+static void a_clock_that_is_ahead_leaves_the_others_their_counts(void **state)
+{
+    struct cluster cluster;
+    double over;
+
+    (void)state;
+    cluster_init(&cluster, 1);
+    cluster.members[3].ahead_s = 50 * 60;
+    cluster.now_s = 20 * 60;
+    cluster.quota = (struct fg_quota_limit){(uint64_t)600 * MIB, FG_QUOTA_HOUR};
+    offer(&cluster, 4, 4, 4, 0.01);
+    over = over_the_limit(&cluster, 150);
+    assert_true(over >= 0 && over < 64);
+    /* It counts with the others as soon as they are in that hour. */
+    cluster.now_s = 3600;
+    cluster.acknowledged = 0;
+    offer(&cluster, 4, 4, 4, 4);
+    over = over_the_limit(&cluster, 150);
+    assert_true(over > -16 && over < 64);
+    cluster_done(&cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -485,6 +541,8 @@ int main(void)
         cmocka_unit_test(one_that_is_cut_off_takes_a_part),
         cmocka_unit_test(a_rate_holds_under_faults),
         cmocka_unit_test(a_period_ends_at_its_limit_under_faults),
+        cmocka_unit_test(a_limit_of_another_period_holds_for_all_together),
+        cmocka_unit_test(a_clock_that_is_ahead_leaves_the_others_their_counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
