@@ -2,6 +2,7 @@
 
 #include "common/base/arena.h"
 #include "common/cluster/shares/limit_gauges.h"
+#include "common/cluster/shares/share_clock.h"
 #include "common/cluster/shares/share_core.h"
 #include "common/runtime/log.h"
 #include "common/runtime/ticker.h"
@@ -50,6 +51,7 @@ struct dist_shares {
 
     /* The ticker's. */
     struct fg_share_core core;
+    struct fg_share_clock share_clock;
     struct round round;
     struct fg_limit_gauges *gauges;
     unsigned silent; /* rounds without an answer, so far */
@@ -99,6 +101,8 @@ static void hear(struct dist_shares *shares, const Fg__Inner__UseReply *reply)
     struct round *round = &shares->round;
 
     fg_share_core_hear(&shares->core, reply->processes);
+    fg_share_clock_hear(&shares->share_clock, fg_wall_ns(shares->config.clock) / FG_SECOND_NS,
+                        reply->now_s);
     for (uint32_t i = 0; i < round->n_demands + round->n_counts; i++) {
         const Fg__Inner__TenantUse *said = reply->uses[i];
         const struct fg_meeting_use use = {.demand = said->demand,
@@ -208,8 +212,10 @@ static void tick(void *arg)
     round->n_counts = fg_quotas_report(shares->config.quotas, round->counts, COUNTS_MAX);
     memcpy(round->all_demands, round->demands, sizeof round->all_demands);
     fg_share_core_begin(&shares->core);
+    fg_share_clock_begin(&shares->share_clock);
     heard = meet(shares, &err);
     processes = fg_share_core_end(&shares->core, now_mono_ns);
+    (void)fg_share_clock_end(&shares->share_clock);
     fg_rates_apply(shares->config.rates, processes, round->all_demands,
                    heard ? round->n_demands : 0, now_mono_ns);
     /* Equal parts: what a server forwards waits there, so it may as well be sent to another

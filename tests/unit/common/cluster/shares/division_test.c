@@ -5,6 +5,7 @@
  * restart and forget. Load comes as it likes: through one of them, through all, from one moment to
  * the next.
  */
+#include "common/cluster/shares/share_clock.h"
 #include "common/cluster/shares/share_core.h"
 #include "tests/lib/seeds.h"
 
@@ -51,6 +52,7 @@ struct member {
     struct fg_share_core core;
     uint64_t process;
     struct link links[PLACES];
+    struct fg_share_clock clock;
     int64_t ahead_s; /* of its clock */
     double offered_mb_s, due;
     uint64_t passed; /* bytes, since the start of a measurement */
@@ -82,6 +84,7 @@ static void member_start(struct cluster *cluster, struct member *member)
     member->quotas = fg_quotas_create("ingestion_limit");
     member->process = ++cluster->processes;
     fg_share_core_init(&member->core);
+    member->clock = (struct fg_share_clock){.heard = false};
     member->unsaid = 0;
 }
 
@@ -163,6 +166,7 @@ static bool ask(struct cluster *cluster, struct member *member, size_t place,
     use = fg_meeting_sum(meeting, FG_LIT("a"), &use.span, now_ns);
     if (link->state == LINK_SLOW)
         return false;
+    fg_share_clock_hear(&member->clock, wall_s + member->ahead_s, wall_s);
     fg_share_core_hear(&member->core, fg_meeting_processes(meeting, now_ns));
     if (n_demands > 0)
         fg_share_take_demand(all, &use);
@@ -182,9 +186,11 @@ static void round_of(struct cluster *cluster, struct member *member)
 
     all = demand;
     fg_share_core_begin(&member->core);
+    fg_share_clock_begin(&member->clock);
     for (size_t i = 0; i < PLACES; i++)
         heard |= ask(cluster, member, i, &demand, &all, n_demands, &count, n_counts);
     processes = fg_share_core_end(&member->core, now_ns);
+    (void)fg_share_clock_end(&member->clock);
     fg_rates_apply(member->rates, processes, &all, heard ? n_demands : 0, now_ns);
     fg_quotas_apply(member->quotas, &count, heard ? n_counts : 0);
     member->unsaid = 0;
@@ -522,6 +528,7 @@ static void a_clock_that_is_ahead_leaves_the_others_their_counts(void **state)
     offer(&cluster, 4, 4, 4, 0.01);
     over = over_the_limit(&cluster, 150);
     assert_true(over >= 0 && over < 64);
+    assert_true(cluster.members[3].clock.apart && !cluster.members[0].clock.apart);
     /* It counts with the others as soon as they are in that hour. */
     cluster.now_s = 3600;
     cluster.acknowledged = 0;

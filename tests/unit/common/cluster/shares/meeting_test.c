@@ -1,3 +1,4 @@
+#include "common/cluster/shares/share_clock.h"
 #include "common/cluster/shares/share_core.h"
 
 #include <math.h>
@@ -169,6 +170,29 @@ static void a_clock_that_is_ahead_takes_no_counts_away(void **state)
     fg_meeting_destroy(meeting);
 }
 
+static bool clock_round(struct fg_share_clock *clock, int64_t a_s, int64_t b_s)
+{
+    fg_share_clock_begin(clock);
+    fg_share_clock_hear(clock, NOON_S, a_s);
+    fg_share_clock_hear(clock, NOON_S, b_s);
+    return fg_share_clock_end(clock);
+}
+
+static void a_clock_is_apart_if_no_place_has_its_time(void **state)
+{
+    struct fg_share_clock clock = {.heard = false};
+
+    (void)state;
+    assert_false(clock_round(&clock, 0, 0)); /* older programs */
+    assert_false(clock_round(&clock, NOON_S - 3000, NOON_S + 1));
+    assert_true(clock_round(&clock, NOON_S - 3000, NOON_S - 2990));
+    assert_int_equal(clock.ahead_s, 2990);
+    assert_true(clock_round(&clock, 0, 0)); /* as it was */
+    assert_true(clock_round(&clock, NOON_S + 61, 0));
+    assert_false(clock_round(&clock, NOON_S + 60, 0));
+    assert_true(clock_round(&clock, INT64_MIN, INT64_MAX) && clock.ahead_s < 0); /* nonsense */
+}
+
 static void impossible_demands_are_left_out(void **state)
 {
     static const double demands[] = {NAN, INFINITY, -1, 1e300};
@@ -313,6 +337,7 @@ int main(void)
         cmocka_unit_test(periods_are_counted_apart),
         cmocka_unit_test(many_periods_of_a_tenant_replace_the_oldest),
         cmocka_unit_test(a_clock_that_is_ahead_takes_no_counts_away),
+        cmocka_unit_test(a_clock_is_apart_if_no_place_has_its_time),
         cmocka_unit_test(impossible_demands_are_left_out),
         cmocka_unit_test(counts_of_processes_that_are_gone_become_one),
         cmocka_unit_test(too_many_tenants_or_processes_are_left_out),
