@@ -8,15 +8,14 @@
 #include "common/runtime/ticker.h"
 #include "proto/inner.pb-c.h"
 
-#include <semaphore.h>
 #include <sys/random.h>
 
 enum {
-    MEETING_SHARD = 0, /* whose owners are the places */
-    DEMANDS_MAX = 256, /* tenants in a report, */
-    COUNTS_MAX = 256,  /* and as many more, in turn */
-    REPLY_MAX_BYTES = 64 * 1024,
-    SILENT_ROUNDS = 5, /* before it is told: a restart of the ingesters takes some */
+    MEETING_SHARD = 0,     /* whose owners are the places */
+    DEMANDS_MAX = 256,     /* tenants in a report, */
+    COUNTS_MAX = 256,      /* and as many more, in turn */
+    REPLY_MAX_PAYLOAD = 1, /* an answer is a head, as large as the question and its numbers */
+    SILENT_ROUNDS = 5,     /* before it is told: a restart of the ingesters takes some */
 };
 
 /* clang-format off */
@@ -34,13 +33,6 @@ struct round {
     struct fg_rate_demand demands[DEMANDS_MAX], all_demands[DEMANDS_MAX];
     struct fg_quota_count counts[COUNTS_MAX];
     uint32_t n_demands, n_counts;
-};
-
-/* A call to a place. */
-struct place_call {
-    struct fg_call call;
-    struct fg_peer *peer;
-    sem_t *ended;
 };
 
 struct dist_shares {
@@ -90,12 +82,6 @@ static uint8_t *encode(const struct dist_shares *shares, size_t *ret_len)
     return bytes;
 }
 
-/* Transport's thread. */
-static void on_end(struct fg_call *call)
-{
-    fg_assert(sem_post(fg_container(call, struct place_call, call)->ended) == 0);
-}
-
 static void hear(struct dist_shares *shares, const Fg__Inner__UseReply *reply)
 {
     struct round *round = &shares->round;
@@ -133,39 +119,33 @@ static bool hear_call(struct dist_shares *shares, const struct fg_call *call)
     return whole;
 }
 
-/* Asks all places at once and waits for all: a slow one does not delay the others' answers by more
- * than the timeout. Returns whether one has answered. */
+/* Asks all places at once. Returns whether one has answered. */
 static bool call_places(struct dist_shares *shares, const struct dist_owner_set *places,
                         struct fg_slice head, struct fg_err *err)
 {
-    struct place_call calls[FG_RING_REPLICAS_MAX];
+    int64_t deadline_mono_ns = fg_mono_ns(fg_clock_real()) + TIMEOUT_NS;
+    struct fg_peer *peers[FG_RING_REPLICAS_MAX];
+    struct fg_call calls[FG_RING_REPLICAS_MAX];
+    unsigned n = places->n_with_peer;
     bool heard = false;
-    sem_t ended;
 
-    fg_assert(sem_init(&ended, 0, 0) == 0);
-    for (unsigned i = 0; i < places->n_with_peer; i++) {
-        calls[i] = (struct place_call){
-            .call = {.method = FG_RPC_USE,
-                     .head = head,
-                     .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + TIMEOUT_NS,
-                     .reply_max_bytes = REPLY_MAX_BYTES,
-                     .done = on_end},
-            .peer = places->with_peer[i]->peer,
-            .ended = &ended,
+    for (unsigned i = 0; i < n; i++) {
+        peers[i] = places->with_peer[i]->peer;
+        calls[i] = (struct fg_call){
+            .method = FG_RPC_USE,
+            .head = head,
+            .deadline_mono_ns = deadline_mono_ns,
+            .reply_max_bytes = REPLY_MAX_PAYLOAD,
         };
-        fg_peer_send(calls[i].peer, &calls[i].call);
     }
-    for (unsigned i = 0; i < places->n_with_peer; i++)
-        while (sem_wait(&ended) != 0)
-            continue;
-    for (unsigned i = 0; i < places->n_with_peer; i++) {
-        if (hear_call(shares, &calls[i].call))
+    fg_peer_call_all(peers, calls, n);
+    for (unsigned i = 0; i < n; i++) {
+        if (hear_call(shares, &calls[i]))
             heard = true;
         else
-            *err = calls[i].call.err;
-        fg_call_done(calls[i].peer, &calls[i].call);
+            *err = calls[i].err;
+        fg_call_done(peers[i], &calls[i]);
     }
-    (void)sem_destroy(&ended);
     return heard;
 }
 
