@@ -2,20 +2,20 @@
 
 #include "common/base/arena.h"
 #include "common/cluster/shares/limit_gauges.h"
+#include "common/cluster/shares/share_clock.h"
 #include "common/cluster/shares/share_core.h"
 #include "common/runtime/log.h"
 #include "common/runtime/ticker.h"
 #include "proto/inner.pb-c.h"
 
-#include <semaphore.h>
 #include <sys/random.h>
 
 enum {
-    MEETING_SHARD = 0, /* whose owners are the places */
-    DEMANDS_MAX = 256, /* tenants in a report, */
-    COUNTS_MAX = 256,  /* and as many more, in turn */
-    REPLY_MAX_BYTES = 64 * 1024,
-    SILENT_ROUNDS = 5, /* before it is told: a restart of the ingesters takes some */
+    MEETING_SHARD = 0,     /* whose owners are the places */
+    DEMANDS_MAX = 256,     /* tenants in a report, */
+    COUNTS_MAX = 256,      /* and as many more, in turn */
+    REPLY_MAX_PAYLOAD = 1, /* an answer is a head, as large as the question and its numbers */
+    SILENT_ROUNDS = 5,     /* before it is told: a restart of the ingesters takes some */
 };
 
 /* clang-format off */
@@ -35,13 +35,6 @@ struct round {
     uint32_t n_demands, n_counts;
 };
 
-/* A call to a place. */
-struct place_call {
-    struct fg_call call;
-    struct fg_peer *peer;
-    sem_t *ended;
-};
-
 struct dist_shares {
     struct dist_shares_config config;
     struct fg_ticker *ticker;
@@ -50,6 +43,7 @@ struct dist_shares {
 
     /* The ticker's. */
     struct fg_share_core core;
+    struct fg_share_clock share_clock;
     struct round round;
     struct fg_limit_gauges *gauges;
     unsigned silent; /* rounds without an answer, so far */
@@ -88,17 +82,13 @@ static uint8_t *encode(const struct dist_shares *shares, size_t *ret_len)
     return bytes;
 }
 
-/* Transport's thread. */
-static void on_end(struct fg_call *call)
-{
-    fg_assert(sem_post(fg_container(call, struct place_call, call)->ended) == 0);
-}
-
 static void hear(struct dist_shares *shares, const Fg__Inner__UseReply *reply)
 {
     struct round *round = &shares->round;
 
     fg_share_core_hear(&shares->core, reply->processes);
+    fg_share_clock_hear(&shares->share_clock, fg_wall_ns(shares->config.clock) / FG_SECOND_NS,
+                        reply->now_s);
     for (uint32_t i = 0; i < round->n_demands + round->n_counts; i++) {
         const Fg__Inner__TenantUse *said = reply->uses[i];
         const struct fg_meeting_use use = {.demand = said->demand,
@@ -129,39 +119,33 @@ static bool hear_call(struct dist_shares *shares, const struct fg_call *call)
     return whole;
 }
 
-/* Asks all places at once and waits for all: a slow one does not delay the others' answers by more
- * than the timeout. Returns whether one has answered. */
+/* Asks all places at once. Returns whether one has answered. */
 static bool call_places(struct dist_shares *shares, const struct dist_owner_set *places,
                         struct fg_slice head, struct fg_err *err)
 {
-    struct place_call calls[FG_RING_REPLICAS_MAX];
+    int64_t deadline_mono_ns = fg_mono_ns(fg_clock_real()) + TIMEOUT_NS;
+    struct fg_peer *peers[FG_RING_REPLICAS_MAX];
+    struct fg_call calls[FG_RING_REPLICAS_MAX];
+    unsigned n = places->n_with_peer;
     bool heard = false;
-    sem_t ended;
 
-    fg_assert(sem_init(&ended, 0, 0) == 0);
-    for (unsigned i = 0; i < places->n_with_peer; i++) {
-        calls[i] = (struct place_call){
-            .call = {.method = FG_RPC_USE,
-                     .head = head,
-                     .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + TIMEOUT_NS,
-                     .reply_max_bytes = REPLY_MAX_BYTES,
-                     .done = on_end},
-            .peer = places->with_peer[i]->peer,
-            .ended = &ended,
+    for (unsigned i = 0; i < n; i++) {
+        peers[i] = places->with_peer[i]->peer;
+        calls[i] = (struct fg_call){
+            .method = FG_RPC_USE,
+            .head = head,
+            .deadline_mono_ns = deadline_mono_ns,
+            .reply_max_bytes = REPLY_MAX_PAYLOAD,
         };
-        fg_peer_send(calls[i].peer, &calls[i].call);
     }
-    for (unsigned i = 0; i < places->n_with_peer; i++)
-        while (sem_wait(&ended) != 0)
-            continue;
-    for (unsigned i = 0; i < places->n_with_peer; i++) {
-        if (hear_call(shares, &calls[i].call))
+    fg_peer_call_all(peers, calls, n);
+    for (unsigned i = 0; i < n; i++) {
+        if (hear_call(shares, &calls[i]))
             heard = true;
         else
-            *err = calls[i].call.err;
-        fg_call_done(calls[i].peer, &calls[i].call);
+            *err = calls[i].err;
+        fg_call_done(peers[i], &calls[i]);
     }
-    (void)sem_destroy(&ended);
     return heard;
 }
 
@@ -208,8 +192,10 @@ static void tick(void *arg)
     round->n_counts = fg_quotas_report(shares->config.quotas, round->counts, COUNTS_MAX);
     memcpy(round->all_demands, round->demands, sizeof round->all_demands);
     fg_share_core_begin(&shares->core);
+    fg_share_clock_begin(&shares->share_clock);
     heard = meet(shares, &err);
     processes = fg_share_core_end(&shares->core, now_mono_ns);
+    (void)fg_share_clock_end(&shares->share_clock);
     fg_rates_apply(shares->config.rates, processes, round->all_demands,
                    heard ? round->n_demands : 0, now_mono_ns);
     /* Equal parts: what a server forwards waits there, so it may as well be sent to another

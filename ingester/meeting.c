@@ -132,10 +132,10 @@ static void tick(void *arg)
 /* ---- calls ---- */
 
 /* Turns what was said into what all say, in place. */
-static uint32_t meet(struct ing_meeting *meeting, struct fg_meeting *core, Fg__Inner__UseHead *head)
+static uint32_t meet(struct ing_meeting *meeting, struct fg_meeting *core, Fg__Inner__UseHead *head,
+                     int64_t now_s)
 {
     int64_t now_mono_ns = fg_mono_ns(meeting->config.clock);
-    int64_t now_s = fg_wall_ns(meeting->config.clock) / FG_SECOND_NS;
     uint32_t processes;
 
     (void)pthread_mutex_lock(&meeting->lock);
@@ -150,7 +150,7 @@ static uint32_t meet(struct ing_meeting *meeting, struct fg_meeting *core, Fg__I
         };
 
         fg_meeting_hear(core, head->process, &use, now_mono_ns, now_s);
-        use = fg_meeting_sum(core, use.tenant, now_mono_ns);
+        use = fg_meeting_sum(core, use.tenant, &use.span, now_mono_ns);
         said->demand = use.demand;
         said->processes = use.processes;
         said->period_start_s = use.span.start_s;
@@ -162,12 +162,14 @@ static uint32_t meet(struct ing_meeting *meeting, struct fg_meeting *core, Fg__I
     return processes;
 }
 
-static void reply_to(struct fg_rpc_request *req, uint32_t processes, Fg__Inner__UseHead *head)
+static void reply_to(struct fg_rpc_request *req, uint32_t processes, Fg__Inner__UseHead *head,
+                     int64_t now_s)
 {
     Fg__Inner__UseReply reply = FG__INNER__USE_REPLY__INIT;
     uint8_t *bytes;
 
     reply.processes = processes;
+    reply.now_s = now_s;
     reply.n_uses = head->n_uses;
     reply.uses = head->uses;
     /* One byte more, since a message of zeros has none. */
@@ -186,13 +188,14 @@ static void handle(struct ing_meeting *meeting, enum meeting_kind kind, struct f
         (void)fg_fail(&err, FG_E_INVALID, "uses of tenants cannot be read");
         fg_rpc_reply_error(req, &err);
     } else {
-        uint32_t processes = meet(meeting, meeting->rooms[kind].core, head);
+        int64_t now_s = fg_wall_ns(meeting->config.clock) / FG_SECOND_NS;
+        uint32_t processes = meet(meeting, meeting->rooms[kind].core, head, now_s);
 
         /* Others do not need the series. */
         for (size_t i = 0; kind == DISTRIBUTORS && head->process == 0 && i < head->n_uses; i++)
             head->uses[i]->series =
                 ing_catalog_series_of(meeting->config.catalog, fg_cstr(head->uses[i]->tenant));
-        reply_to(req, processes, head);
+        reply_to(req, processes, head, now_s);
     }
     if (head != NULL)
         fg__inner__use_head__free_unpacked(head, NULL);

@@ -10,6 +10,6 @@
 #include "common/access/admin/admin_api.h"
 
 /* querier: the struct querier. For struct fg_admin_api. */
-void qry_limit_use(void *querier, struct fg_slice tenant, struct fg_admin_limit_use *ret_use);
+void qry_limit_use(void *querier, struct fg_slice tenant, struct fg_admin_limit_use *use);
 
 #endif

@@ -5,8 +5,8 @@
 #include "querier/query.h"
 
 enum {
-    MEETING_SHARD = 0, /* as distributor/shares.c has it */
-    REPLY_MAX_BYTES = 64 * 1024,
+    MEETING_SHARD = 0,     /* as distributor/shares.c has it */
+    REPLY_MAX_PAYLOAD = 1, /* an answer is a head, as large as the question and its numbers */
 };
 
 struct question {
@@ -20,50 +20,62 @@ struct question {
     struct fg_err *err;
 };
 
-static void call_place(struct question *question, struct fg_peer *peer)
+static void hear_call(struct question *question, const struct fg_call *call)
 {
-    struct fg_call call = {.method = question->method,
-                           .head = question->head,
-                           .deadline_mono_ns = question->deadline_mono_ns,
-                           .reply_max_bytes = REPLY_MAX_BYTES};
-    Fg__Inner__UseReply *reply = NULL;
+    Fg__Inner__UseReply *reply;
 
-    if (fg_peer_call(peer, &call) == FG_OK)
-        reply = fg__inner__use_reply__unpack(NULL, call.reply_head.len, call.reply_head.ptr);
-    else
-        *question->err = call.err;
+    if (call->code != FG_OK) {
+        *question->err = call->err;
+        return;
+    }
+    reply = fg__inner__use_reply__unpack(NULL, call->reply_head.len, call->reply_head.ptr);
     if (reply != NULL && reply->n_uses == question->n_uses) {
         question->heard = true;
         question->hear(question->arg, reply);
     }
     if (reply != NULL)
         fg__inner__use_reply__free_unpacked(reply, NULL);
-    fg_call_done(peer, &call);
+}
+
+static void call_places(struct question *question, struct fg_peer *const *peers, unsigned n)
+{
+    struct fg_call calls[FG_RING_REPLICAS_MAX];
+
+    for (unsigned i = 0; i < n; i++)
+        calls[i] = (struct fg_call){.method = question->method,
+                                    .head = question->head,
+                                    .deadline_mono_ns = question->deadline_mono_ns,
+                                    .reply_max_bytes = REPLY_MAX_PAYLOAD};
+    fg_peer_call_all(peers, calls, n);
+    for (unsigned i = 0; i < n; i++) {
+        hear_call(question, &calls[i]);
+        fg_call_done(peers[i], &calls[i]);
+    }
 }
 
 static void ask_places(struct querier *querier, struct question *question)
 {
     const struct fg_ring_member *members[FG_RING_REPLICAS_MAX];
+    struct fg_peer *peers[FG_RING_REPLICAS_MAX];
     fg_auto(fg_ring_view) *view = NULL;
-    unsigned n;
+    unsigned n, n_peers = 0;
 
     if (querier->ring == NULL) {
         if (querier->ingester != NULL)
-            call_place(question, querier->ingester);
+            call_places(question, &querier->ingester, 1);
         return;
     }
     view = fg_ring_watch_get(querier->ring);
     n = view == NULL ? 0 : fg_ring_view_owners(view, MEETING_SHARD, members);
     for (unsigned i = 0; i < n; i++) {
         char address[FG_RING_ADDRESS_MAX_BYTES + 1];
-        struct fg_peer *peer;
 
         (void)snprintf(address, sizeof address, "%.*s", FG_S(members[i]->address));
-        if (fg_peers_get(querier->peers, address, &peer, question->err) != FG_OK)
-            continue;
-        call_place(question, peer);
-        fg_peers_put(querier->peers, peer);
+        n_peers += fg_peers_get(querier->peers, address, &peers[n_peers], question->err) == FG_OK;
     }
+    call_places(question, peers, n_peers);
+    for (unsigned i = 0; i < n_peers; i++)
+        fg_peers_put(querier->peers, peers[i]);
 }
 
 enum fg_code qry_meeting_ask(struct querier *querier, enum fg_rpc_method method,

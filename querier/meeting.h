@@ -14,9 +14,9 @@
 struct querier;
 
 /*
- * Sends a message to all places, one after the other, and calls hear() with each answer, which is
- * freed after it; one that has another number of uses is no answer. All together take timeout_ns at
- * most. FG_E_UNAVAILABLE: no place has answered.
+ * Sends a message to all places at once, waits timeout_ns at most, and calls hear() with each
+ * answer, which is freed after it; one that has another number of uses is no answer.
+ * FG_E_UNAVAILABLE: no place has answered.
  */
 enum fg_code qry_meeting_ask(struct querier *querier, enum fg_rpc_method method,
                              const Fg__Inner__UseHead *head, int64_t timeout_ns,

@@ -1,6 +1,7 @@
 #include "querier/query_quota.h"
 
 #include "common/cluster/shares/limit_gauges.h"
+#include "common/cluster/shares/share_clock.h"
 #include "common/cluster/shares/share_core.h"
 #include "common/net/limit_fields.h"
 #include "common/runtime/log.h"
@@ -25,6 +26,7 @@ struct qry_quota {
 
     /* The ticker's. */
     struct fg_limit_gauges *gauges;
+    struct fg_share_clock share_clock;
     struct fg_quota_count counts[COUNTS_MAX];
     uint32_t n_counts;
     unsigned silent; /* rounds without an answer, so far */
@@ -36,6 +38,8 @@ static void hear(void *arg, const Fg__Inner__UseReply *reply)
 {
     struct qry_quota *quota = arg;
 
+    fg_share_clock_hear(&quota->share_clock, fg_wall_ns(quota->querier->clock) / FG_SECOND_NS,
+                        reply->now_s);
     for (uint32_t i = 0; i < quota->n_counts; i++) {
         const Fg__Inner__TenantUse *said = reply->uses[i];
         const struct fg_meeting_use use = {.span = {said->period_start_s, said->period_end_s},
@@ -49,6 +53,7 @@ static bool meet(struct qry_quota *quota, struct fg_err *err)
 {
     Fg__Inner__TenantUse uses[COUNTS_MAX], *list[COUNTS_MAX];
     Fg__Inner__UseHead head = FG__INNER__USE_HEAD__INIT;
+    enum fg_code code;
 
     for (uint32_t i = 0; i < quota->n_counts; i++) {
         const struct fg_quota_count *count = &quota->counts[i];
@@ -63,8 +68,10 @@ static bool meet(struct qry_quota *quota, struct fg_err *err)
     head.process = quota->process;
     head.n_uses = quota->n_counts;
     head.uses = list;
-    return qry_meeting_ask(quota->querier, FG_RPC_QUERY_USE, &head, TIMEOUT_NS, hear, quota, err) ==
-           FG_OK;
+    fg_share_clock_begin(&quota->share_clock);
+    code = qry_meeting_ask(quota->querier, FG_RPC_QUERY_USE, &head, TIMEOUT_NS, hear, quota, err);
+    (void)fg_share_clock_end(&quota->share_clock);
+    return code == FG_OK;
 }
 
 static void tick(void *arg)

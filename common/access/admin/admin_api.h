@@ -23,10 +23,10 @@
 #include "common/net/http.h"
 #include "common/runtime/work.h"
 
-/* Bytes in a period; that of zeros: none. */
+/* Bytes in a period. */
 struct fg_admin_period_use {
     uint64_t bytes;
-    struct fg_quota_span span;
+    struct fg_quota_span span; /* set by the caller */
 };
 
 /* What a tenant uses of its limits, all processes together. */
@@ -46,8 +46,9 @@ struct fg_admin_api {
     struct fg_tenants *tenants;
     struct fg_work *work;
     struct fg_clock *clock;
-    /* Says what a tenant uses; on a worker, may wait. NULL: nobody knows. */
-    void (*use)(void *arg, struct fg_slice tenant, struct fg_admin_limit_use *ret_use);
+    /* Says what a tenant uses, in the periods that *use names; all else in it is zeroed. On a
+     * worker, may wait. NULL: nobody knows. */
+    void (*use)(void *arg, struct fg_slice tenant, struct fg_admin_limit_use *use);
     void *use_arg;
 };
 

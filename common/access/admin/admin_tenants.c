@@ -215,21 +215,12 @@ static const char *source_of(const struct fg_conf_field *field, const Access__Te
     return same ? "settings" : "tenants_file";
 }
 
-/* Returns the bytes that were counted in this period: 0 if the last count is of an earlier one. */
-static uint64_t bytes_in(const struct fg_admin_period_use *use, const struct fg_quota_span *span)
-{
-    return use->span.start_s == span->start_s ? use->bytes : 0;
-}
-
 /* Writes how much of a limit is used, in the unit of its value. Writes nothing for a limit whose
  * use is not counted. */
 static void put_use(struct fg_json_writer *json, const struct fg_conf_field *field,
-                    const struct fg_limits *limits, const struct fg_admin_limit_use *use,
-                    int64_t now_ms)
+                    const struct fg_limits *limits, const struct fg_admin_limit_use *use)
 {
     const double mib = 1024 * 1024;
-    struct fg_quota_span span = fg_quota_span(limits->quota.period, now_ms / 1000);
-    struct fg_quota_span hour = fg_quota_span(FG_QUOTA_HOUR, now_ms / 1000);
 
     if (!use->known)
         return;
@@ -238,13 +229,13 @@ static void put_use(struct fg_json_writer *json, const struct fg_conf_field *fie
     if (strcmp(field->key, "max_series_per_tenant") == 0)
         fg_json_put_u64(json, "used", use->series);
     if (strcmp(field->key, "ingestion_limit") == 0 && limits->quota.bytes > 0) {
-        fg_json_put_fixed(json, "used", (double)bytes_in(&use->stored, &span) / mib, 3);
-        fg_json_put_i64(json, "resetMs", span.end_s * 1000);
+        fg_json_put_fixed(json, "used", (double)use->stored.bytes / mib, 3);
+        fg_json_put_i64(json, "resetMs", use->stored.span.end_s * 1000);
     }
     if (strcmp(field->key, "query_bytes_per_hour") == 0 &&
         limits->values.query_bytes_per_hour > 0) {
-        fg_json_put_u64(json, "used", bytes_in(&use->read, &hour));
-        fg_json_put_i64(json, "resetMs", hour.end_s * 1000);
+        fg_json_put_u64(json, "used", use->read.bytes);
+        fg_json_put_i64(json, "resetMs", use->read.span.end_s * 1000);
     }
 }
 
@@ -252,7 +243,11 @@ static void put_limits(struct fg_json_writer *json, const struct fg_admin_call *
                        const Access__Tenant *tenant, const struct fg_limits *limits,
                        const struct fg_limits *defaults)
 {
-    struct fg_admin_limit_use use = {.known = false};
+    const int64_t now_s = call->now_ms / 1000;
+    struct fg_admin_limit_use use = {
+        .stored.span = fg_quota_span(limits->quota.period, now_s),
+        .read.span = fg_quota_span(FG_QUOTA_HOUR, now_s),
+    };
 
     /* Once for all limits: this may ask other processes and wait for them. */
     if (call->api->use != NULL)
@@ -269,7 +264,7 @@ static void put_limits(struct fg_json_writer *json, const struct fg_admin_call *
         fg_json_put_text(json, "value", fg_trim(fg_buf_slice(&value)));
         fg_json_put_cstr(json, "source", source_of(field, tenant, fg_buf_slice(&value), defaults));
         fg_json_put_cstr(json, "meaning", field->doc);
-        put_use(json, field, limits, &use, call->now_ms);
+        put_use(json, field, limits, &use);
         fg_json_end(json);
         fg_buf_done(&value);
     }

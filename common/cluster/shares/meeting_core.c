@@ -7,8 +7,10 @@
 #include <math.h>
 
 enum {
-    AHEAD_MAX_S = 3600, /* of a process's clock */
-    GONE = 0,           /* the process that stands for those that are gone */
+    GONE = 0, /* the process that stands for those that are gone */
+    /* Of a tenant: of its limit and of the one that this replaced, the current period and, by
+     * clocks that are ahead, the next. */
+    PERIODS_MAX = 4,
 };
 
 static const int64_t SWEEP_NS = FG_MINUTE_NS;
@@ -28,12 +30,20 @@ struct count {
     uint64_t bytes;
 };
 
+/* Counts never move from one period to another: a process whose clock is ahead, or that has read a
+ * new limit before the others, begins a period next to theirs. */
+struct period {
+    struct fg_quota_span span;
+    int64_t at_mono_ns; /* when it was heard of last */
+    struct count *counts;
+    uint32_t n_counts;
+};
+
 struct tenant {
     char *name;
     struct demand *demands;
-    struct count *counts;
-    uint32_t n_demands, n_counts;
-    struct fg_quota_span span; /* of the counts; end_s 0: there are none */
+    struct period *periods;
+    uint32_t n_demands, n_periods;
 };
 
 struct process {
@@ -60,7 +70,9 @@ static void tenant_done(struct tenant *tenant)
 {
     free(tenant->name);
     free(tenant->demands);
-    free(tenant->counts);
+    for (uint32_t i = 0; i < tenant->n_periods; i++)
+        free(tenant->periods[i].counts);
+    free(tenant->periods);
 }
 
 void fg_meeting_destroy(struct fg_meeting *meeting)
@@ -132,6 +144,18 @@ static void forget_demands(struct tenant *tenant, int64_t now_mono_ns)
     tenant->n_demands = kept;
 }
 
+static void forget_periods(struct tenant *tenant, int64_t now_wall_s)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < tenant->n_periods; i++)
+        if (tenant->periods[i].span.end_s > now_wall_s)
+            tenant->periods[kept++] = tenant->periods[i];
+        else
+            free(tenant->periods[i].counts);
+    tenant->n_periods = kept;
+}
+
 /* Forgets tenants of which nothing counts any more. */
 static void sweep(struct fg_meeting *meeting, int64_t now_mono_ns, int64_t now_wall_s)
 {
@@ -146,11 +170,8 @@ static void sweep(struct fg_meeting *meeting, int64_t now_mono_ns, int64_t now_w
         struct tenant tenant = meeting->tenants[i];
 
         forget_demands(&tenant, now_mono_ns);
-        if (tenant.span.end_s <= now_wall_s) {
-            tenant.n_counts = 0;
-            tenant.span = (struct fg_quota_span){0, 0};
-        }
-        if (tenant.n_demands == 0 && tenant.n_counts == 0) {
+        forget_periods(&tenant, now_wall_s);
+        if (tenant.n_demands == 0 && tenant.n_periods == 0) {
             tenant_done(&tenant);
             continue;
         }
@@ -209,11 +230,51 @@ static void hear_demand(struct tenant *tenant, uint64_t process, double bytes_pe
 
 /* ---- counts ---- */
 
-static struct count *count_of(struct tenant *tenant, uint64_t process)
+static struct period *find_period(const struct tenant *tenant, const struct fg_quota_span *span)
 {
-    for (uint32_t i = 0; i < tenant->n_counts; i++)
-        if (tenant->counts[i].process == process)
-            return &tenant->counts[i];
+    for (uint32_t i = 0; i < tenant->n_periods; i++)
+        if (tenant->periods[i].span.start_s == span->start_s &&
+            tenant->periods[i].span.end_s == span->end_s)
+            return &tenant->periods[i];
+    return NULL;
+}
+
+/* Returns the period that was heard of last. NULL: there is none. */
+static struct period *latest_period(const struct tenant *tenant)
+{
+    struct period *latest = NULL;
+
+    for (uint32_t i = 0; i < tenant->n_periods; i++)
+        if (latest == NULL || tenant->periods[i].at_mono_ns >= latest->at_mono_ns)
+            latest = &tenant->periods[i];
+    return latest;
+}
+
+/* Begins a period, in place of the one that nobody has spoken of for longest if there are many. */
+static struct period *add_period(struct tenant *tenant, const struct fg_quota_span *span)
+{
+    struct period *period;
+
+    if (tenant->n_periods < PERIODS_MAX) {
+        tenant->periods =
+            fg_realloc(tenant->periods, ++tenant->n_periods * sizeof *tenant->periods);
+        period = &tenant->periods[tenant->n_periods - 1];
+    } else {
+        period = &tenant->periods[0];
+        for (uint32_t i = 1; i < tenant->n_periods; i++)
+            if (tenant->periods[i].at_mono_ns < period->at_mono_ns)
+                period = &tenant->periods[i];
+        free(period->counts);
+    }
+    *period = (struct period){.span = *span};
+    return period;
+}
+
+static struct count *count_of(struct period *period, uint64_t process)
+{
+    for (uint32_t i = 0; i < period->n_counts; i++)
+        if (period->counts[i].process == process)
+            return &period->counts[i];
     return NULL;
 }
 
@@ -226,68 +287,69 @@ static uint64_t add_clamped(uint64_t a, uint64_t b)
 }
 
 /* Makes one count, the first, of those of processes that are gone. */
-static void merge_gone(const struct fg_meeting *meeting, struct tenant *tenant)
+static void merge_gone(const struct fg_meeting *meeting, struct period *period)
 {
     uint32_t kept = 1;
 
-    for (uint32_t i = 1; i < tenant->n_counts; i++) {
-        struct count count = tenant->counts[i];
+    for (uint32_t i = 1; i < period->n_counts; i++) {
+        struct count count = period->counts[i];
 
         if (takes_part(meeting, count.process))
-            tenant->counts[kept++] = count;
+            period->counts[kept++] = count;
         else
             /* If it was only silent and comes back, it counts a second time: sums become too large,
              * never too small. */
-            tenant->counts[0].bytes = add_clamped(tenant->counts[0].bytes, count.bytes);
+            period->counts[0].bytes = add_clamped(period->counts[0].bytes, count.bytes);
     }
-    tenant->n_counts = kept;
+    period->n_counts = kept;
 }
 
-static void append_count(struct tenant *tenant, uint64_t process, uint64_t bytes)
+static void append_count(struct period *period, uint64_t process, uint64_t bytes)
 {
-    tenant->counts = fg_realloc(tenant->counts, (tenant->n_counts + 1) * sizeof *tenant->counts);
-    tenant->counts[tenant->n_counts++] = (struct count){process, bytes};
+    period->counts = fg_realloc(period->counts, (period->n_counts + 1) * sizeof *period->counts);
+    period->counts[period->n_counts++] = (struct count){process, bytes};
 }
 
 static void hear_count(struct fg_meeting *meeting, struct tenant *tenant, uint64_t process,
-                       const struct fg_quota_span *span, uint64_t bytes)
+                       const struct fg_meeting_use *use, int64_t now_mono_ns, int64_t now_wall_s)
 {
+    struct period *period;
     struct count *count;
 
-    if (span->start_s < tenant->span.start_s)
-        return; /* of a period that is over here */
-    /* A new period, or one of another length because the limit has changed: counts start from
-     * zero. */
-    if (span->start_s != tenant->span.start_s || span->end_s != tenant->span.end_s) {
-        tenant->span = *span;
-        tenant->n_counts = 0;
-    }
-    if (tenant->n_counts == 0)
-        append_count(tenant, GONE, 0);
-    count = count_of(tenant, process);
-    if (count != NULL && count->bytes >= bytes)
+    forget_periods(tenant, now_wall_s);
+    period = find_period(tenant, &use->span);
+    if (period == NULL)
+        period = add_period(tenant, &use->span);
+    period->at_mono_ns = now_mono_ns;
+    if (period->n_counts == 0)
+        append_count(period, GONE, 0);
+    count = count_of(period, process);
+    if (count != NULL && count->bytes >= use->bytes)
         return; /* it is on its way since earlier */
     meeting->changes++;
     if (count != NULL) {
-        count->bytes = bytes;
+        count->bytes = use->bytes;
         return;
     }
-    if (tenant->n_counts >= FG_MEETING_COUNTS_MAX)
-        merge_gone(meeting, tenant);
-    if (tenant->n_counts < FG_MEETING_PROCESSES_MAX)
-        append_count(tenant, process, bytes);
+    if (period->n_counts >= FG_MEETING_COUNTS_MAX)
+        merge_gone(meeting, period);
+    if (period->n_counts < FG_MEETING_PROCESSES_MAX)
+        append_count(period, process, use->bytes);
 }
 
-/* After each change of a tenant: tables keep to their bounds, and counts belong to a period, with
- * that of the processes that are gone as the first. */
+/* After each change of a tenant: tables keep to their bounds, and each period has counts, with that
+ * of the processes that are gone as the first. */
 static void check(const struct fg_meeting *meeting, const struct tenant *tenant)
 {
     fg_assert(meeting->n_tenants <= FG_MEETING_TENANTS_MAX &&
               meeting->n_processes <= FG_MEETING_PROCESSES_MAX);
-    fg_assert(tenant->n_demands <= FG_MEETING_PROCESSES_MAX &&
-              tenant->n_counts <= FG_MEETING_PROCESSES_MAX);
-    fg_assert(tenant->n_counts == 0 ||
-              (tenant->counts[0].process == GONE && tenant->span.start_s < tenant->span.end_s));
+    fg_assert(tenant->n_demands <= FG_MEETING_PROCESSES_MAX && tenant->n_periods <= PERIODS_MAX);
+    for (uint32_t i = 0; i < tenant->n_periods; i++) {
+        const struct period *period = &tenant->periods[i];
+
+        fg_assert(period->n_counts > 0 && period->n_counts <= FG_MEETING_PROCESSES_MAX &&
+                  period->counts[0].process == GONE && period->span.start_s < period->span.end_s);
+    }
 }
 
 /* ---- what is said, and what comes of it ---- */
@@ -302,7 +364,7 @@ static bool has_count(const struct fg_meeting_use *use, int64_t now_wall_s)
     const struct fg_quota_span *span = &use->span;
 
     return span->start_s >= 0 && span->start_s < span->end_s && span->end_s > now_wall_s &&
-           span->start_s - AHEAD_MAX_S <= now_wall_s;
+           span->start_s - FG_MEETING_AHEAD_MAX_S <= now_wall_s;
 }
 
 void fg_meeting_hear(struct fg_meeting *meeting, uint64_t process, const struct fg_meeting_use *use,
@@ -325,15 +387,16 @@ void fg_meeting_hear(struct fg_meeting *meeting, uint64_t process, const struct 
     if (demand)
         hear_demand(tenant, process, use->demand, now_mono_ns);
     if (count)
-        hear_count(meeting, tenant, process, &use->span, use->bytes);
+        hear_count(meeting, tenant, process, use, now_mono_ns, now_wall_s);
     check(meeting, tenant);
 }
 
 struct fg_meeting_use fg_meeting_sum(struct fg_meeting *meeting, struct fg_slice name,
-                                     int64_t now_mono_ns)
+                                     const struct fg_quota_span *span, int64_t now_mono_ns)
 {
     struct fg_meeting_use sum = {.tenant = name};
     struct tenant *tenant = find(meeting, name);
+    const struct period *period;
 
     if (tenant == NULL)
         return sum;
@@ -341,9 +404,12 @@ struct fg_meeting_use fg_meeting_sum(struct fg_meeting *meeting, struct fg_slice
     sum.processes = tenant->n_demands;
     for (uint32_t i = 0; i < tenant->n_demands; i++)
         sum.demand += tenant->demands[i].bytes_per_s;
-    sum.span = tenant->span;
-    for (uint32_t i = 0; i < tenant->n_counts; i++)
-        sum.bytes = add_clamped(sum.bytes, tenant->counts[i].bytes);
+    period = span->end_s > 0 ? find_period(tenant, span) : latest_period(tenant);
+    if (period == NULL)
+        return sum;
+    sum.span = period->span;
+    for (uint32_t i = 0; i < period->n_counts; i++)
+        sum.bytes = add_clamped(sum.bytes, period->counts[i].bytes);
     return sum;
 }
 
@@ -354,47 +420,58 @@ uint64_t fg_meeting_changes(const struct fg_meeting *meeting)
 
 /* ---- the stored value ---- */
 
-static void put_tenant(const struct tenant *tenant, struct fg_buf *out)
+static void put_period(const char *tenant, const struct period *period, struct fg_buf *out)
 {
-    fg_buf_lenbytes(out, fg_cstr(tenant->name));
-    fg_buf_varint(out, (uint64_t)tenant->span.start_s);
-    fg_buf_varint(out, (uint64_t)tenant->span.end_s);
-    fg_buf_varint(out, tenant->n_counts);
-    for (uint32_t i = 0; i < tenant->n_counts; i++) {
-        fg_buf_le64(out, tenant->counts[i].process);
-        fg_buf_varint(out, tenant->counts[i].bytes);
+    fg_buf_lenbytes(out, fg_cstr(tenant));
+    fg_buf_varint(out, (uint64_t)period->span.start_s);
+    fg_buf_varint(out, (uint64_t)period->span.end_s);
+    fg_buf_varint(out, period->n_counts);
+    for (uint32_t i = 0; i < period->n_counts; i++) {
+        fg_buf_le64(out, period->counts[i].process);
+        fg_buf_varint(out, period->counts[i].bytes);
     }
 }
 
-static bool counts_still(const struct tenant *tenant, int64_t now_wall_s)
+static bool counts_still(const struct period *period, int64_t now_wall_s)
 {
-    return tenant->n_counts > 0 && tenant->span.end_s > now_wall_s;
+    return period->span.end_s > now_wall_s;
+}
+
+static uint32_t count_periods(const struct fg_meeting *meeting, int64_t now_wall_s)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < meeting->n_tenants; i++)
+        for (uint32_t j = 0; j < meeting->tenants[i].n_periods; j++)
+            n += counts_still(&meeting->tenants[i].periods[j], now_wall_s);
+    return n;
 }
 
 enum fg_code fg_meeting_encode(const struct fg_meeting *meeting, int64_t now_wall_s,
                                struct fg_buf *out, struct fg_err *err)
 {
     size_t start = out->len;
-    uint32_t n = 0;
     struct fg_buf record;
 
-    for (uint32_t i = 0; i < meeting->n_tenants; i++)
-        n += counts_still(&meeting->tenants[i], now_wall_s);
     fg_buf_init(&record, FG_MEETING_MAX_BYTES);
     fg_envelope_begin(&envelope, out);
-    fg_buf_varint(out, n);
+    fg_buf_varint(out, count_periods(meeting, now_wall_s));
     for (uint32_t i = 0; i < meeting->n_tenants; i++) {
-        if (!counts_still(&meeting->tenants[i], now_wall_s))
-            continue;
-        fg_buf_clear(&record);
-        put_tenant(&meeting->tenants[i], &record);
-        fg_buf_lenbytes(out, fg_buf_slice(&record));
+        const struct tenant *tenant = &meeting->tenants[i];
+
+        for (uint32_t j = 0; j < tenant->n_periods; j++) {
+            if (!counts_still(&tenant->periods[j], now_wall_s))
+                continue;
+            fg_buf_clear(&record);
+            put_period(tenant->name, &tenant->periods[j], &record);
+            fg_buf_lenbytes(out, fg_buf_slice(&record));
+        }
     }
     fg_buf_done(&record);
     return fg_envelope_end(&envelope, out, start, err);
 }
 
-static void take_tenant(struct fg_meeting *meeting, struct fg_cur *cur, int64_t now_wall_s)
+static void take_period(struct fg_meeting *meeting, struct fg_cur *cur, int64_t now_wall_s)
 {
     struct fg_meeting_use use = {.tenant = fg_cur_take(cur, fg_cur_varint(cur))};
     struct tenant *tenant;
@@ -415,10 +492,11 @@ static void take_tenant(struct fg_meeting *meeting, struct fg_cur *cur, int64_t 
     if (tenant == NULL)
         tenant = add_tenant(meeting, use.tenant);
     for (uint64_t i = 0; i < n && tenant != NULL && !cur->bad; i++) {
-        uint64_t process = fg_cur_le64(cur), bytes = fg_cur_varint(cur);
+        uint64_t process = fg_cur_le64(cur);
 
+        use.bytes = fg_cur_varint(cur);
         if (!cur->bad)
-            hear_count(meeting, tenant, process, &use.span, bytes);
+            hear_count(meeting, tenant, process, &use, 0, now_wall_s);
         check(meeting, tenant);
     }
 }
@@ -435,7 +513,7 @@ enum fg_code fg_meeting_decode(struct fg_meeting *meeting, struct fg_slice in, i
     for (uint64_t i = 0; i < n && !cur.bad; i++) {
         struct fg_cur record = fg_cur(fg_cur_take(&cur, fg_cur_varint(&cur)));
 
-        take_tenant(meeting, &record, now_wall_s);
+        take_period(meeting, &record, now_wall_s);
         cur.bad |= record.bad;
     }
     return cur.bad ? fg_fail(err, FG_E_CORRUPT, "counts of tenants cut short in %zu bytes", in.len)

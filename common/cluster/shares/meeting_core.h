@@ -9,10 +9,15 @@
  *            also when the process is gone: whoever comes instead of it counts from zero under
  *            another id
  *
+ * Periods of a tenant are counted apart, and a sum is of the period that the process asks for:
+ * while a new limit spreads, or at the end of a period, processes are in different ones.
+ *
  * Counts are also a value that is stored, in an envelope (common/base/envelope.h), magic "FGLC":
  *
  *   list of records: varint-length tenant;  varint start, end of the period (seconds since 1970);
  *                    list of: 8 bytes id of a process, little-endian;  varint bytes
+ *
+ * Periods of one tenant are records of their own; older programs keep the one that begins last.
  *
  * Memory: bounded by FG_MEETING_TENANTS_MAX and FG_MEETING_PROCESSES_MAX. If a table is full, new
  * tenants and processes are not counted, so processes overestimate what is left.
@@ -32,6 +37,7 @@ enum {
     FG_MEETING_PROCESSES_MAX = 1024, /* as a ring has members */
     FG_MEETING_COUNTS_MAX = 64, /* of a tenant; then those of processes that are gone become one */
     FG_MEETING_MAX_BYTES = 32 * 1024 * 1024, /* of the stored value */
+    FG_MEETING_AHEAD_MAX_S = 60, /* a period is counted so long before it begins: clocks differ */
 };
 
 #define FG_MEETING_SILENT_NS (15 * FG_SECOND_NS) /* seven rounds of two seconds were missed */
@@ -58,7 +64,7 @@ void fg_meeting_join(struct fg_meeting *meeting, uint64_t process, int64_t now_m
 /*
  * Takes what a member process says of a tenant. A count replaces a smaller one of that process.
  * Ignores impossible values: a demand that is negative or not a number, an invalid name, a period
- * that begins more than an hour in the future.
+ * that has ended, or begins more than FG_MEETING_AHEAD_MAX_S in the future.
  */
 void fg_meeting_hear(struct fg_meeting *meeting, uint64_t process, const struct fg_meeting_use *use,
                      int64_t now_mono_ns, int64_t now_wall_s);
@@ -66,9 +72,11 @@ void fg_meeting_hear(struct fg_meeting *meeting, uint64_t process, const struct 
 /* Returns how many processes take part. */
 uint32_t fg_meeting_processes(struct fg_meeting *meeting, int64_t now_mono_ns);
 
-/* Adds up what was said of a tenant. Its name is borrowed from the caller. */
+/* Adds up what was said of a tenant, in a period; end_s 0: in the one that was heard of last. The
+ * span of the result has end_s 0 if nothing was said of it. The tenant's name is borrowed from the
+ * caller. */
 struct fg_meeting_use fg_meeting_sum(struct fg_meeting *meeting, struct fg_slice tenant,
-                                     int64_t now_mono_ns);
+                                     const struct fg_quota_span *span, int64_t now_mono_ns);
 
 /* Returns how often counts have changed. */
 uint64_t fg_meeting_changes(const struct fg_meeting *meeting);

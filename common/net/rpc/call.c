@@ -199,10 +199,10 @@ void fg_call_read_reply(struct fg_call *call, struct fg_slice bytes)
     call->rest_bytes = frame.left;
 }
 
-/* --- waiting for one --- */
+/* --- waiting --- */
 
 struct call_waiter {
-    struct fg_msg msg; /* its place in the call, which is not posted anywhere */
+    struct fg_msg msg; /* its place in each call, which is not posted anywhere */
     sem_t ended;
 };
 
@@ -211,18 +211,26 @@ static void wake_waiter(struct fg_call *call)
     fg_assert(sem_post(&fg_container(call->msg.next, struct call_waiter, msg)->ended) == 0);
 }
 
-enum fg_code fg_peer_call(struct fg_peer *peer, struct fg_call *call)
+void fg_peer_call_all(struct fg_peer *const *peers, struct fg_call *calls, unsigned n)
 {
     struct call_waiter waiter;
 
     fg_assert(sem_init(&waiter.ended, 0, 0) == 0);
-    call->home = NULL;
-    call->done = wake_waiter;
-    call->msg.next = &waiter.msg;
-    fg_peer_send(peer, call);
-    while (sem_wait(&waiter.ended) != 0)
-        continue; /* EINTR */
+    for (unsigned i = 0; i < n; i++) {
+        calls[i].home = NULL;
+        calls[i].done = wake_waiter;
+        calls[i].msg.next = &waiter.msg;
+        fg_peer_send(peers[i], &calls[i]);
+    }
+    for (unsigned i = 0; i < n; i++)
+        while (sem_wait(&waiter.ended) != 0)
+            continue; /* EINTR */
     (void)sem_destroy(&waiter.ended);
+}
+
+enum fg_code fg_peer_call(struct fg_peer *peer, struct fg_call *call)
+{
+    fg_peer_call_all(&peer, call, 1);
     return call->code;
 }
 

@@ -197,6 +197,10 @@ static inline void fg_peer_destroy(struct fg_peer *peer)
  * are set by this function. */
 enum fg_code fg_peer_call(struct fg_peer *peer, struct fg_call *call);
 
+/* Sends n calls, calls[i] to peers[i], and waits for all of them on the calling thread: a peer that
+ * does not answer takes no time from the others. Each ends as of fg_peer_call(). */
+void fg_peer_call_all(struct fg_peer *const *peers, struct fg_call *calls, unsigned n);
+
 /* Waits on the calling thread until the peer answers a PING; FG_E_DEADLINE after timeout_ns. */
 enum fg_code fg_peer_wait(struct fg_peer *peer, int64_t timeout_ns,
                           struct fg_err *err) fg_must_check;

@@ -5,6 +5,7 @@
  * restart and forget. Load comes as it likes: through one of them, through all, from one moment to
  * the next.
  */
+#include "common/cluster/shares/share_clock.h"
 #include "common/cluster/shares/share_core.h"
 #include "tests/lib/seeds.h"
 
@@ -51,6 +52,8 @@ struct member {
     struct fg_share_core core;
     uint64_t process;
     struct link links[PLACES];
+    struct fg_share_clock clock;
+    int64_t ahead_s; /* of its clock */
     double offered_mb_s, due;
     uint64_t passed; /* bytes, since the start of a measurement */
     uint64_t unsaid; /* of them, since the last round */
@@ -81,6 +84,7 @@ static void member_start(struct cluster *cluster, struct member *member)
     member->quotas = fg_quotas_create("ingestion_limit");
     member->process = ++cluster->processes;
     fg_share_core_init(&member->core);
+    member->clock = (struct fg_share_clock){.heard = false};
     member->unsaid = 0;
 }
 
@@ -159,9 +163,10 @@ static bool ask(struct cluster *cluster, struct member *member, size_t place,
         use.bytes = count->own;
     }
     fg_meeting_hear(meeting, member->process, &use, now_ns, wall_s);
-    use = fg_meeting_sum(meeting, FG_LIT("a"), now_ns);
+    use = fg_meeting_sum(meeting, FG_LIT("a"), &use.span, now_ns);
     if (link->state == LINK_SLOW)
         return false;
+    fg_share_clock_hear(&member->clock, wall_s + member->ahead_s, wall_s);
     fg_share_core_hear(&member->core, fg_meeting_processes(meeting, now_ns));
     if (n_demands > 0)
         fg_share_take_demand(all, &use);
@@ -181,9 +186,11 @@ static void round_of(struct cluster *cluster, struct member *member)
 
     all = demand;
     fg_share_core_begin(&member->core);
+    fg_share_clock_begin(&member->clock);
     for (size_t i = 0; i < PLACES; i++)
         heard |= ask(cluster, member, i, &demand, &all, n_demands, &count, n_counts);
     processes = fg_share_core_end(&member->core, now_ns);
+    (void)fg_share_clock_end(&member->clock);
     fg_rates_apply(member->rates, processes, &all, heard ? n_demands : 0, now_ns);
     fg_quotas_apply(member->quotas, &count, heard ? n_counts : 0);
     member->unsaid = 0;
@@ -205,7 +212,7 @@ static bool within_quota(struct cluster *cluster, struct member *member, int64_t
 
 static void upload(struct cluster *cluster, struct member *member, int64_t now_ns)
 {
-    int64_t wall_ns = MIDNIGHT_S * FG_SECOND_NS + now_ns;
+    int64_t wall_ns = (MIDNIGHT_S + member->ahead_s) * FG_SECOND_NS + now_ns;
     struct fg_err err;
     double used;
 
@@ -475,6 +482,62 @@ static void a_period_ends_at_its_limit_under_faults(void **state)
     }
 }
 
+/* Runs until the limit is reached, and returns the MiB that passed beyond it. */
+static double over_the_limit(struct cluster *cluster, int64_t seconds)
+{
+    (void)run(cluster, seconds);
+    return ((double)cluster->acknowledged - (double)cluster->quota.bytes) / MIB;
+}
+
+/* The new period begins before the old one, or with it, or ends before it. */
+static void a_limit_of_another_period_holds_for_all_together(void **state)
+{
+    static const enum fg_quota_period periods[] = {FG_QUOTA_WEEK, FG_QUOTA_MONTH, FG_QUOTA_DAY,
+                                                   FG_QUOTA_HOUR, FG_QUOTA_DAY};
+    struct cluster cluster;
+
+    (void)state;
+    cluster_init(&cluster, 1);
+    for (size_t i = 0; i < FG_COUNT(periods); i++) {
+        double over;
+
+        cluster.quota = (struct fg_quota_limit){(uint64_t)600 * MIB, periods[i]};
+        cluster.acknowledged = 0;
+        offer(&cluster, 4, 4, 4, 4);
+        over = over_the_limit(&cluster, 150); /* 1,200 MiB at the rate */
+        /* It was a limit of days before: what the places know of them holds again. */
+        if (i + 1 == FG_COUNT(periods))
+            assert_true(cluster.acknowledged <= (uint64_t)64 * MIB);
+        else if (over < 0 || over > 64)
+            fail_msg("period %d: %f MiB over", (int)periods[i], over);
+    }
+    cluster_done(&cluster);
+}
+
+/* One distributor whose clock is ahead of the others' is in the next hour already. */
+static void a_clock_that_is_ahead_leaves_the_others_their_counts(void **state)
+{
+    struct cluster cluster;
+    double over;
+
+    (void)state;
+    cluster_init(&cluster, 1);
+    cluster.members[3].ahead_s = 50 * 60;
+    cluster.now_s = 20 * 60;
+    cluster.quota = (struct fg_quota_limit){(uint64_t)600 * MIB, FG_QUOTA_HOUR};
+    offer(&cluster, 4, 4, 4, 0.01);
+    over = over_the_limit(&cluster, 150);
+    assert_true(over >= 0 && over < 64);
+    assert_true(cluster.members[3].clock.apart && !cluster.members[0].clock.apart);
+    /* It counts with the others as soon as they are in that hour. */
+    cluster.now_s = 3600;
+    cluster.acknowledged = 0;
+    offer(&cluster, 4, 4, 4, 4);
+    over = over_the_limit(&cluster, 150);
+    assert_true(over > -16 && over < 64);
+    cluster_done(&cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -485,6 +548,8 @@ int main(void)
         cmocka_unit_test(one_that_is_cut_off_takes_a_part),
         cmocka_unit_test(a_rate_holds_under_faults),
         cmocka_unit_test(a_period_ends_at_its_limit_under_faults),
+        cmocka_unit_test(a_limit_of_another_period_holds_for_all_together),
+        cmocka_unit_test(a_clock_that_is_ahead_leaves_the_others_their_counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,3 +1,4 @@
+#include "common/cluster/shares/share_clock.h"
 #include "common/cluster/shares/share_core.h"
 
 #include <math.h>
@@ -19,12 +20,31 @@ static struct fg_meeting_use say(struct fg_meeting *meeting, uint64_t process, c
 
     fg_meeting_join(meeting, process, now_ns);
     fg_meeting_hear(meeting, process, &use, now_ns, NOON_S);
-    return fg_meeting_sum(meeting, fg_cstr(tenant), now_ns);
+    return fg_meeting_sum(meeting, fg_cstr(tenant), &today, now_ns);
+}
+
+/* end_s 0: in the period that was heard of last. */
+static uint64_t bytes_in(struct fg_meeting *meeting, const char *tenant, int64_t start_s,
+                         int64_t end_s)
+{
+    const struct fg_quota_span span = {start_s, end_s};
+
+    return fg_meeting_sum(meeting, fg_cstr(tenant), &span, 0).bytes;
 }
 
 static uint64_t bytes_of(struct fg_meeting *meeting, const char *tenant)
 {
-    return fg_meeting_sum(meeting, fg_cstr(tenant), 0).bytes;
+    return bytes_in(meeting, tenant, 0, 0);
+}
+
+static void hear_bytes(struct fg_meeting *meeting, uint64_t process, int64_t start_s, int64_t end_s,
+                       uint64_t bytes, int64_t wall_s)
+{
+    const struct fg_meeting_use use = {
+        .tenant = FG_LIT("a"), .span = {start_s, end_s}, .bytes = bytes};
+
+    fg_meeting_join(meeting, process, 0);
+    fg_meeting_hear(meeting, process, &use, 0, wall_s);
 }
 
 static void sums_are_of_all_that_take_part(void **state)
@@ -80,6 +100,99 @@ static void counts_only_grow_and_end_with_their_period(void **state)
     fg_meeting_destroy(meeting);
 }
 
+/* The limit of a week was made one of a month: processes learn of it one after the other. */
+static void periods_are_counted_apart(void **state)
+{
+    enum { WEEK_S = 7 * 86400, MONTH_S = 30 * 86400 };
+    struct fg_meeting *meeting = fg_meeting_create(), *next = fg_meeting_create();
+    struct fg_buf value;
+    struct fg_err err;
+
+    (void)state;
+    fg_buf_init(&value, FG_MEETING_MAX_BYTES);
+    hear_bytes(meeting, 1, 86400, WEEK_S, 100, NOON_S);
+    hear_bytes(meeting, 2, 86400, WEEK_S, 10, NOON_S);
+    hear_bytes(meeting, 1, 0, MONTH_S, 5000, NOON_S);
+    hear_bytes(meeting, 2, 86400, WEEK_S, 20, NOON_S);
+    hear_bytes(meeting, 2, 0, MONTH_S, 5000, NOON_S);
+    hear_bytes(meeting, 2, 0, 2 * 86400, 3, NOON_S); /* of another length */
+    assert_int_equal(bytes_in(meeting, "a", 86400, WEEK_S), 120);
+    assert_int_equal(bytes_in(meeting, "a", 0, MONTH_S), 10000);
+    assert_int_equal(bytes_in(meeting, "a", 0, 2 * 86400), 3);
+    assert_int_equal(bytes_in(meeting, "a", 0, 3 * 86400), 0);
+    /* They outlive a restart, until each ends. */
+    assert_int_equal(fg_meeting_encode(meeting, NOON_S, &value, &err), FG_OK);
+    assert_int_equal(fg_meeting_decode(next, fg_buf_slice(&value), NOON_S + WEEK_S, &err), FG_OK);
+    assert_int_equal(bytes_in(next, "a", 0, MONTH_S), 10000);
+    assert_int_equal(bytes_in(next, "a", 86400, WEEK_S), 0);
+    fg_buf_done(&value);
+    fg_meeting_destroy(next);
+    fg_meeting_destroy(meeting);
+}
+
+/* The number of periods is bounded: the one that nobody speaks of any more goes. */
+static void many_periods_of_a_tenant_replace_the_oldest(void **state)
+{
+    struct fg_meeting *meeting = fg_meeting_create();
+    struct fg_meeting_use use = {.tenant = FG_LIT("a"), .bytes = 7};
+
+    (void)state;
+    for (int64_t i = 0; i < 100; i++) {
+        int64_t now_ns = i * FG_SECOND_NS;
+
+        fg_meeting_join(meeting, 1, now_ns);
+        (void)say(meeting, 1, "a", 0, 100, (double)i);
+        use.span = (struct fg_quota_span){0, NOON_S + 1000 + i};
+        fg_meeting_hear(meeting, 1, &use, now_ns, NOON_S);
+    }
+    assert_int_equal(bytes_in(meeting, "a", today.start_s, today.end_s), 100);
+    assert_int_equal(bytes_in(meeting, "a", 0, NOON_S + 1000), 0);
+    assert_int_equal(bytes_in(meeting, "a", 0, NOON_S + 1099), 7);
+    fg_meeting_destroy(meeting);
+}
+
+/* One process is in the next period already. */
+static void a_clock_that_is_ahead_takes_no_counts_away(void **state)
+{
+    struct fg_meeting *meeting = fg_meeting_create();
+    const int64_t hour_s = NOON_S, next_s = NOON_S + 3600;
+
+    (void)state;
+    hear_bytes(meeting, 1, hour_s, next_s, 4000, NOON_S + 600);
+    hear_bytes(meeting, 2, next_s, next_s + 3600, 9, NOON_S + 600); /* by 50 minutes */
+    hear_bytes(meeting, 1, hour_s, next_s, 4001, NOON_S + 610);
+    assert_int_equal(bytes_in(meeting, "a", hour_s, next_s), 4001);
+    assert_int_equal(bytes_in(meeting, "a", next_s, next_s + 3600), 0);
+    /* In the last minute of the hour both have counts. */
+    hear_bytes(meeting, 2, next_s, next_s + 3600, 12, next_s - FG_MEETING_AHEAD_MAX_S);
+    assert_int_equal(bytes_in(meeting, "a", hour_s, next_s), 4001);
+    assert_int_equal(bytes_in(meeting, "a", next_s, next_s + 3600), 12);
+    fg_meeting_destroy(meeting);
+}
+
+static bool clock_round(struct fg_share_clock *clock, int64_t a_s, int64_t b_s)
+{
+    fg_share_clock_begin(clock);
+    fg_share_clock_hear(clock, NOON_S, a_s);
+    fg_share_clock_hear(clock, NOON_S, b_s);
+    return fg_share_clock_end(clock);
+}
+
+static void a_clock_is_apart_if_no_place_has_its_time(void **state)
+{
+    struct fg_share_clock clock = {.heard = false};
+
+    (void)state;
+    assert_false(clock_round(&clock, 0, 0)); /* older programs */
+    assert_false(clock_round(&clock, NOON_S - 3000, NOON_S + 1));
+    assert_true(clock_round(&clock, NOON_S - 3000, NOON_S - 2990));
+    assert_int_equal(clock.ahead_s, 2990);
+    assert_true(clock_round(&clock, 0, 0)); /* as it was */
+    assert_true(clock_round(&clock, NOON_S + 61, 0));
+    assert_false(clock_round(&clock, NOON_S + 60, 0));
+    assert_true(clock_round(&clock, INT64_MIN, INT64_MAX) && clock.ahead_s < 0); /* nonsense */
+}
+
 static void impossible_demands_are_left_out(void **state)
 {
     static const double demands[] = {NAN, INFINITY, -1, 1e300};
@@ -106,7 +219,7 @@ static void impossible_demands_are_left_out(void **state)
     use = (struct fg_meeting_use){.tenant = FG_LIT("a"), .demand = 1};
     fg_meeting_hear(meeting, 7, &use, 0, NOON_S); /* does not take part */
     assert_true(bytes_of(meeting, "a") == 0 && bytes_of(meeting, "../a") == 0);
-    assert_true(fg_meeting_sum(meeting, FG_LIT("a"), 0).demand == 0);
+    assert_true(fg_meeting_sum(meeting, FG_LIT("a"), &today, 0).demand == 0);
     /* A sum that does not fit is all there can be, not little. */
     (void)say(meeting, 1, "a", 0, UINT64_MAX - 1, 0);
     (void)say(meeting, 2, "a", 0, 5, 0);
@@ -153,12 +266,12 @@ static void too_many_tenants_or_processes_are_left_out(void **state)
         use.tenant = fg_cstr(name);
         fg_meeting_hear(meeting, 1, &use, 0, NOON_S);
     }
-    assert_true(fg_meeting_sum(meeting, FG_LIT("t0"), 0).demand == 1);
-    assert_true(fg_meeting_sum(meeting, use.tenant, 0).demand == 0);
+    assert_true(fg_meeting_sum(meeting, FG_LIT("t0"), &today, 0).demand == 1);
+    assert_true(fg_meeting_sum(meeting, use.tenant, &today, 0).demand == 0);
     /* When the others have been silent for long enough there is room. */
     fg_meeting_join(meeting, 1, 100 * FG_SECOND_NS);
     fg_meeting_hear(meeting, 1, &use, 100 * FG_SECOND_NS, NOON_S);
-    assert_true(fg_meeting_sum(meeting, use.tenant, 100 * FG_SECOND_NS).demand == 1);
+    assert_true(fg_meeting_sum(meeting, use.tenant, &today, 100 * FG_SECOND_NS).demand == 1);
     fg_meeting_destroy(meeting);
 }
 
@@ -221,6 +334,10 @@ int main(void)
         cmocka_unit_test(sums_are_of_all_that_take_part),
         cmocka_unit_test(a_silent_process_has_no_demand_and_keeps_its_counts),
         cmocka_unit_test(counts_only_grow_and_end_with_their_period),
+        cmocka_unit_test(periods_are_counted_apart),
+        cmocka_unit_test(many_periods_of_a_tenant_replace_the_oldest),
+        cmocka_unit_test(a_clock_that_is_ahead_takes_no_counts_away),
+        cmocka_unit_test(a_clock_is_apart_if_no_place_has_its_time),
         cmocka_unit_test(impossible_demands_are_left_out),
         cmocka_unit_test(counts_of_processes_that_are_gone_become_one),
         cmocka_unit_test(too_many_tenants_or_processes_are_left_out),
