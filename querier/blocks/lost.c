@@ -153,8 +153,8 @@ bool qry_blocks_leave_out(struct qry_query *query, bool fresh, struct fg_err *er
         const struct lost_entry *entry = &lost->entries[i];
 
         if (fg_damage_unusable(entry->code))
-            fg_damage_met(query->querier->blocks->bucket->damage, entry->name, entry->code,
-                          entry->why);
+            fg_damage_met(fg_bucket_base(query->querier->blocks->bucket)->damage, entry->name,
+                          entry->code, entry->why);
     }
     /* Without partial=true nothing that costs profiles is skipped: a response is complete or an
      * error. */

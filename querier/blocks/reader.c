@@ -111,6 +111,7 @@ static enum fg_code plan_tail(struct qry_reader *reader, struct qry_object *obje
 
 static enum fg_code fetch_directories(struct qry_reader *reader, struct fg_err *err)
 {
+    const struct fg_keys *keys = fg_bucket_base(reader->blocks->bucket)->keys;
     struct qry_fetch_list list = {0};
 
     for (uint32_t i = 0; i < reader->objects.n; i++) {
@@ -127,7 +128,7 @@ static enum fg_code fetch_directories(struct qry_reader *reader, struct fg_err *
                           &(struct qry_fetch_item){.type = &qry_cached_directory,
                                                    .object = object,
                                                    .range = object->head,
-                                                   .keys = reader->blocks->bucket->keys},
+                                                   .keys = keys},
                           err) != FG_OK)
             return err->code;
     }

@@ -429,6 +429,7 @@ enum fg_code qry_share_create(const struct qry_share_config *config, struct qry_
     struct qry_share *share = fg_new(struct qry_share);
 
     share->bucket.ops = &ops;
+    share->bucket.wraps = config->bucket;
     share->settings = *config->settings;
     share->inner = config->bucket;
     share->clock = config->clock;

@@ -211,6 +211,7 @@ def main():
         tally.run("what upgrade-check says", versions.upgrade_check_says_what_is_there)
         tally.run("the oldest format is written", versions.oldest_version_is_written)
         tally.run("encrypted: answers are the same", encryption.answers_are_the_same)
+        tally.run("encrypted: queriers that share", encryption.queriers_that_share_their_caches_have_the_keys)
         tally.run("encrypted: unreadable is no damage", encryption.what_cannot_be_read_is_no_damage)
         tally.run("encrypted: keys are renewed", encryption.keys_are_renewed)
         tally.run("encrypted: a tenant is shredded", encryption.a_tenant_is_shredded)

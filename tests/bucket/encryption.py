@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 
+import cluster
 import flamegrid
 import versions
 from kms import Kms
@@ -127,6 +128,47 @@ def answers_are_the_same():
             stacks = must(server.data, "bucket", "export", "shop", "--tenant", "acme", "--from", str(make.START_S), "--until",
                           str(make.START_S + make.HOUR_S), "--type", "cpu", "--format", "folded", *key)
             check("main;work;step_1" in stacks, "%s", stacks)
+
+
+def sum_of(member):
+    """Status and sum of a query to a querier."""
+    status, body = member.send("GET", "/pyroscope/render?query=process_cpu:cpu:nanoseconds:cpu:nanoseconds%7B%7D"
+                               "&from=now-1h&until=now", timeout=30)
+    return status, json.loads(body)["flamebearer"]["numTicks"] if status == 200 else body
+
+
+def queriers_that_share_their_caches_have_the_keys():
+    """They read segments, and tell which are damaged."""
+    with tempfile.TemporaryDirectory(prefix="flamegrid-encryption.") as folder:
+        more = ["--encryption.mode", "per_tenant", "--encryption.key_file", write_key(folder, "key")]
+        settings_of = {kind: [*quick, *more] for kind, quick in cluster.QUICK.items()}
+        with cluster.Cluster(ingesters=1, distributors=1, compactors=0, settings=settings_of) as members:
+            ingester, queriers = members.of("ingester")[0], members.of("querier")
+            ingester.arguments += ["--ring.replicas", "1"]
+            members.start()
+            until = int(time.time()) - 30
+            status, body = members.of("distributor")[0].send(
+                "POST", "/ingest?name=shop.cpu&from=%d&until=%d" % (until - 10, until), body=b"main;work 30\nmain;sort 7\n")
+            check(status == 200, "%d %s", status, body)
+            expected = sum_of(queriers[0])
+            check(expected[0] == 200 and expected[1] > 0, "%d %s", *expected)
+            check(ingester.operate("POST", "/ingester/flush", timeout=60)[0] == 200, "%s", ingester.log_tail())
+            for member in queriers:  # until the ingester has it no longer
+                while not member.metrics()["flamegrid_querier_objects_read_total"]:
+                    answer = sum_of(member)
+                    check(answer == expected, "%s: %s", member.name, answer)
+                    time.sleep(POLL_S)
+            for path, _, names in os.walk(os.path.join(members.folder, "bucket", "objects", "segments")):
+                for name in names:
+                    with open(os.path.join(path, name), "r+b") as out:
+                        out.write(bytes(os.path.getsize(out.name)))
+            for member in queriers:  # they have cached it
+                member.terminate()
+                member.start().wait_ready()
+            for member in queriers:
+                status, body = sum_of(member)
+                check(status == 503, "%s: %d %s", member.name, status, body)
+                check(member.metrics()["flamegrid_damaged_objects"] == 1, "%s", member.log_tail())
 
 
 def what_cannot_be_read_is_no_damage():

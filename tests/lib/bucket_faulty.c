@@ -284,6 +284,7 @@ struct fg_bucket_faulty *fg_bucket_faulty_create(struct fg_bucket *inner,
     struct fg_bucket_faulty *faulty = fg_new(struct fg_bucket_faulty);
 
     faulty->bucket.ops = &ops;
+    faulty->bucket.wraps = inner;
     faulty->inner = inner;
     faulty->faults = *faults;
     (void)pthread_mutex_init(&faulty->lock, NULL);

@@ -41,7 +41,7 @@ void bucket_gate_init(struct bucket_gate *gate, struct fg_bucket *inner)
 {
     static const struct fg_bucket_ops ops = {gate_send, gate_cancel, gate_close};
 
-    *gate = (struct bucket_gate){.bucket.ops = &ops, .inner = inner};
+    *gate = (struct bucket_gate){.bucket = {.ops = &ops, .wraps = inner}, .inner = inner};
     (void)pthread_mutex_init(&gate->lock, NULL);
     (void)pthread_cond_init(&gate->moved, NULL);
 }

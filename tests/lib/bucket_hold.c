@@ -45,7 +45,7 @@ void bucket_hold_init(struct bucket_hold *hold, struct fg_bucket *inner)
 {
     static const struct fg_bucket_ops ops = {hold_send, hold_cancel, hold_close};
 
-    *hold = (struct bucket_hold){.bucket.ops = &ops, .inner = inner};
+    *hold = (struct bucket_hold){.bucket = {.ops = &ops, .wraps = inner}, .inner = inner};
     (void)pthread_mutex_init(&hold->lock, NULL);
 }
 

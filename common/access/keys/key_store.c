@@ -758,7 +758,7 @@ enum fg_code fg_key_store_create(const struct fg_key_store_config *config,
         fg_key_store_destroy(store);
         return err->code;
     }
-    config->bucket->keys = &store->keys;
+    fg_bucket_base(config->bucket)->keys = &store->keys;
     *ret_store = store;
     return FG_OK;
 }
@@ -767,8 +767,8 @@ void fg_key_store_destroy(struct fg_key_store *store)
 {
     if (store == NULL)
         return;
-    if (store->config.bucket->keys == &store->keys)
-        store->config.bucket->keys = NULL;
+    if (fg_bucket_base(store->config.bucket)->keys == &store->keys)
+        fg_bucket_base(store->config.bucket)->keys = NULL;
     for (size_t i = 0; i < store->n_wraps; i++)
         fg_key_wrap_destroy(store->wraps[i]);
     fg_key_ring_destroy(store->ring);

@@ -123,7 +123,7 @@ enum fg_code fg_manifest_swap(struct fg_bucket *bucket, struct fg_bucket_stop *s
         *err = put.err;
     else
         /* Without waiting: the copy for `bucket rebuild` must not slow a commit down or fail it. */
-        fg_kept_offer(bucket->kept, name, bytes);
+        fg_kept_offer(fg_bucket_base(bucket)->kept, name, bytes);
     fg_bucket_clear(&put);
     return code;
 }

@@ -112,7 +112,8 @@ static enum fg_code answer(struct fg_snapshots *snapshots, struct fg_snapshot *c
         /* The object arrived and cannot be used; a request that failed says nothing about the
          * object. */
         if (read->read.request.code == FG_OK && fg_damage_unusable(code))
-            fg_damage_met(snapshots->config.bucket->damage, read->read.name, code, err->msg);
+            fg_damage_met(fg_bucket_base(snapshots->config.bucket)->damage, read->read.name, code,
+                          err->msg);
         return code;
     }
     lock(snapshots);

@@ -74,7 +74,7 @@ enum fg_code fg_ring_object_swap(const struct fg_ring_object *object, struct fg_
         if (code != FG_OK)
             *err = put.err;
         else
-            fg_kept_offer(object->bucket->kept, FG_RING_NAME, put.content);
+            fg_kept_offer(fg_bucket_base(object->bucket)->kept, FG_RING_NAME, put.content);
         fg_bucket_clear(&put);
     }
     fg_buf_done(&bytes);

@@ -349,7 +349,7 @@ void fg_bucket_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
         return;
     }
     /* The store would delete the object whatever its etag is. */
-    if (bucket->plain_deletes && request->verb == FG_BUCKET_DELETE &&
+    if (fg_bucket_base(bucket)->plain_deletes && request->verb == FG_BUCKET_DELETE &&
         request->condition != FG_BUCKET_ALWAYS) {
         (void)fg_bucket_fail(request, FG_E_UNIMPLEMENTED,
                              "this store does not support conditional deletes");

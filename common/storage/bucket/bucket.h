@@ -150,6 +150,10 @@ struct fg_bucket_request {
 
 struct fg_bucket {
     const struct fg_bucket_ops *ops;
+    /* The bucket to which this one passes its requests on; borrowed. What follows is then that
+     * one's: code that may be given such a bucket reads it by fg_bucket_base(). NULL: this one
+     * passes on to none. */
+    struct fg_bucket *wraps;
     /* Keys of the tenants whose blocks are encrypted (common/storage/seal/keys.h), for those who
      * read and write blocks; borrowed. NULL: there are none. */
     const struct fg_keys *keys;
@@ -167,6 +171,15 @@ struct fg_bucket_ops {
     void (*cancel)(struct fg_bucket *bucket, struct fg_bucket_request *request);
     void (*close)(struct fg_bucket *bucket);
 };
+
+/* Returns the bucket that has the keys and all else that is attached: the innermost of those that
+ * wrap each other; a bucket that wraps none itself. Any thread. */
+static inline struct fg_bucket *fg_bucket_base(struct fg_bucket *bucket)
+{
+    while (bucket->wraps != NULL)
+        bucket = bucket->wraps;
+    return bucket;
+}
 
 /* Sends a request. done() is called in any case. */
 void fg_bucket_send(struct fg_bucket *bucket, struct fg_bucket_request *request);

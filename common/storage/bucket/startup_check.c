@@ -201,7 +201,7 @@ static bool try_delete_if(struct proof *proof)
     (void)fg_bucket_call(proof->bucket, &delete);
     if (delete.code == FG_OK || delete.code == FG_E_UNIMPLEMENTED) {
         /* No lock: no other thread uses the bucket yet. */
-        proof->bucket->plain_deletes = true;
+        fg_bucket_base(proof->bucket)->plain_deletes = true;
         return true;
     }
     return expect_code(proof, "a delete if match (If-Match) of a stale etag", &delete,
@@ -277,7 +277,8 @@ enum fg_code fg_bucket_startup_check(struct fg_bucket *bucket, int64_t deadline_
      * directory on a full disk can still be read. */
     if (!ok)
         proof.err = &ignored;
-    if ((remove_object(&proof) && ok) || (bucket->is_local && err->code == FG_E_NO_SPACE))
+    if ((remove_object(&proof) && ok) ||
+        (fg_bucket_base(bucket)->is_local && err->code == FG_E_NO_SPACE))
         return FG_OK;
     return err->code;
 }

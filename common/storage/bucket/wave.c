@@ -8,9 +8,12 @@ struct wave_list {
 };
 
 struct fg_bucket_wave {
-    pthread_mutex_t lock; /* of all fields; held while a request is sent: a cancel finds it */
+    /* Of all fields. Never held while a request is sent, which may take as long as a disk: the
+     * thread of the bucket that ends another one needs it. */
+    pthread_mutex_t lock;
     pthread_cond_t ended_one;
     struct wave_list under_way, ended;
+    struct fg_bucket_request *sending; /* is under way, and the bucket may not know it yet */
     bool cancelled;
     void (*on_end)(void *arg); /* NULL: no callback */
     void *arg;
@@ -44,8 +47,8 @@ struct fg_bucket_wave *fg_bucket_wave_create(void)
     struct fg_bucket_wave *wave = fg_new(struct fg_bucket_wave);
     pthread_mutexattr_t attr;
 
-    /* Sending is done under the lock, so that what is in the list can be cancelled, and may end
-     * within: done() takes it again. */
+    /* Requests are cancelled under the lock, so that they do not end meanwhile on another thread,
+     * and may end within: done() takes it again. */
     fg_assert(pthread_mutexattr_init(&attr) == 0 &&
               pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE) == 0 &&
               pthread_mutex_init(&wave->lock, &attr) == 0);
@@ -76,6 +79,8 @@ static void on_done(struct fg_bucket_request *request)
     (void)pthread_mutex_lock(&wave->lock);
     fg_assert(wave->under_way.first != NULL);
     list_remove(&wave->under_way, request);
+    if (wave->sending == request)
+        wave->sending = NULL;
     ended(wave, request);
     (void)pthread_mutex_unlock(&wave->lock);
 }
@@ -92,9 +97,19 @@ void fg_bucket_wave_send(struct fg_bucket_wave *wave, struct fg_bucket *bucket,
         fg_bucket_clear(request);
         request->code = fg_fail(&request->err, FG_E_CANCELED, "cancelled");
         ended(wave, request);
-    } else {
-        list_add(&wave->under_way, request);
-        fg_bucket_send(bucket, request);
+        (void)pthread_mutex_unlock(&wave->lock);
+        return;
+    }
+    list_add(&wave->under_way, request);
+    wave->sending = request;
+    (void)pthread_mutex_unlock(&wave->lock);
+    fg_bucket_send(bucket, request);
+    (void)pthread_mutex_lock(&wave->lock);
+    /* It may have ended. If not, a cancel that came meanwhile has left it to this thread. */
+    if (wave->sending == request) {
+        wave->sending = NULL;
+        if (wave->cancelled)
+            fg_bucket_cancel(bucket, request);
     }
     (void)pthread_mutex_unlock(&wave->lock);
 }
@@ -132,11 +147,16 @@ struct fg_bucket_request *fg_bucket_wave_poll(struct fg_bucket_wave *wave)
 }
 
 /* Locked. A request that has ended leaves the list under the same lock, so none of these is gone.
- */
+ * One that is being sent is left to the thread that sends it: sending resets the mark. */
 static void cancel_all(struct fg_bucket_wave *wave)
 {
-    for (struct fg_bucket_request *at = wave->under_way.first; at != NULL; at = at->after_it)
-        fg_bucket_cancel(at->bucket, at);
+    struct fg_bucket_request *next;
+
+    for (struct fg_bucket_request *at = wave->under_way.first; at != NULL; at = next) {
+        next = at->after_it; /* it may end within, and is in the other list then */
+        if (at != wave->sending)
+            fg_bucket_cancel(at->bucket, at);
+    }
 }
 
 void fg_bucket_wave_cancel(struct fg_bucket_wave *wave)

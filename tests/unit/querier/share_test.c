@@ -2,6 +2,7 @@
  * from the bucket once. */
 #include "common/base/str.h"
 #include "common/cluster/manifest/name.h"
+#include "common/storage/seal/keys.h"
 #include "proto/inner.pb-c.h"
 #include "querier/share/share.h"
 #include "tests/lib/bucket_doubles.h"
@@ -277,6 +278,28 @@ static void other_requests_pass_through(void **state)
     fg_bucket_clear(&read);
 }
 
+/* The keys, the list of damaged objects and all else that is attached to the bucket, also after the
+ * share was created. */
+static void attached_fields_are_those_of_the_bucket(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_bucket *bucket = qry_share_bucket(f->queriers[1].share);
+    struct fg_bucket_request put = {.verb = FG_BUCKET_PUT, .name = FG_NAME_L0};
+    struct fg_bucket_request delete = {
+        .verb = FG_BUCKET_DELETE, .name = FG_NAME_L0, .condition = FG_BUCKET_IF_MATCH};
+    const struct fg_keys keys = {0};
+
+    f->memory->keys = &keys;
+    f->memory->plain_deletes = true;
+    assert_ptr_equal(fg_bucket_base(bucket), f->memory);
+    assert_ptr_equal(fg_bucket_base(bucket)->keys, &keys);
+    assert_int_equal(fg_bucket_call(bucket, &put), FG_OK);
+    delete.if_etag = put.etag;
+    assert_int_equal(fg_bucket_call(bucket, &delete), FG_E_UNIMPLEMENTED);
+    fg_bucket_clear(&put);
+    fg_bucket_clear(&delete);
+}
+
 /* A querier that is down costs requests but no answer; another one takes over its share. */
 static void one_absent_member_does_not_fail_reads(void **state)
 {
@@ -475,6 +498,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_page_is_read_from_the_bucket_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(errors_of_the_bucket_pass_through, set_up, tear_down),
         cmocka_unit_test_setup_teardown(other_requests_pass_through, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(attached_fields_are_those_of_the_bucket, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_absent_member_does_not_fail_reads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failed_reads_are_not_cached, set_up, tear_down),
         cmocka_unit_test_setup_teardown(pages_survive_on_disk, set_up, tear_down),

@@ -691,6 +691,94 @@ static void calls_are_stopped(void **state)
     fg_bucket_stop_destroy(caller.stop);
 }
 
+/* A bucket that sends "slow" only after the test says so. */
+struct slow_sender {
+    struct fg_bucket bucket;
+    _Atomic(struct fg_bucket_request *)
+        waiting; /* of other names, which are answered by the test */
+    atomic_bool sending, may_send, cancelled;
+};
+
+static void slow_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    struct slow_sender *slow = fg_container(bucket, struct slow_sender, bucket);
+
+    if (strcmp(request->name, "slow") != 0) {
+        atomic_store(&slow->waiting, request);
+        return;
+    }
+    atomic_store(&slow->sending, true);
+    while (!atomic_load(&slow->may_send))
+        (void)sched_yield();
+}
+
+static void slow_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    struct slow_sender *slow = fg_container(bucket, struct slow_sender, bucket);
+
+    assert_true(atomic_load(&slow->may_send)); /* never before the bucket has got it */
+    atomic_store(&slow->cancelled, true);
+    request->code = fg_fail(&request->err, FG_E_CANCELED, "cancelled");
+    request->done(request);
+}
+
+struct wave_sender {
+    struct fg_bucket_wave *wave;
+    struct fg_bucket *bucket;
+    struct fg_bucket_request request;
+};
+
+static void *send_in_wave(void *arg)
+{
+    struct wave_sender *sender = arg;
+
+    fg_bucket_wave_send(sender->wave, sender->bucket, &sender->request);
+    return NULL;
+}
+
+static void *end_request(void *arg)
+{
+    struct fg_bucket_request *request = arg;
+
+    request->done(request);
+    return NULL;
+}
+
+/* While one request of a wave is being sent, which may take as long as a disk, another one ends, on
+ * the thread that all requests of the process need, and the wave is cancelled. */
+static void a_send_that_blocks_holds_up_no_other_thread(void **state)
+{
+    static const struct fg_bucket_ops ops = {slow_send, slow_cancel, NULL};
+    struct slow_sender slow = {.bucket.ops = &ops};
+    struct fg_bucket_wave *wave = fg_bucket_wave_create();
+    struct fg_bucket_request other = {.verb = FG_BUCKET_HEAD, .name = "other"};
+    struct wave_sender sender = {
+        .wave = wave, .bucket = &slow.bucket, .request = {.verb = FG_BUCKET_HEAD, .name = "slow"}};
+    struct ends ends = {0};
+    pthread_t sending, ending;
+
+    (void)state;
+    fg_bucket_wave_on_end(wave, count_end, &ends);
+    fg_bucket_wave_send(wave, &slow.bucket, &other);
+    assert_int_equal(pthread_create(&sending, NULL, send_in_wave, &sender), 0);
+    while (!atomic_load(&slow.sending))
+        (void)sched_yield();
+    assert_int_equal(pthread_create(&ending, NULL, end_request, atomic_load(&slow.waiting)), 0);
+    for (int i = 0; i < 10000 && atomic_load(&ends.count) == 0; i++)
+        (void)usleep(1000);
+    assert_int_equal(atomic_load(&ends.count), 1);
+    fg_bucket_wave_cancel(wave);
+    assert_false(atomic_load(&slow.cancelled));
+    atomic_store(&slow.may_send, true);
+    assert_int_equal(pthread_join(sending, NULL), 0);
+    assert_int_equal(pthread_join(ending, NULL), 0);
+    assert_true(atomic_load(&slow.cancelled));
+    assert_ptr_equal(fg_bucket_wave_next(wave), &other);
+    assert_ptr_equal(fg_bucket_wave_next(wave), &sender.request);
+    assert_int_equal(sender.request.code, FG_E_CANCELED);
+    fg_bucket_wave_destroy(wave);
+}
+
 struct writer {
     struct fixture *f;
     pthread_t thread;
@@ -835,7 +923,9 @@ static void tidies(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {SUITE(memory), SUITE(directory), SUITE(faulty)};
+    const struct CMUnitTest tests[] = {
+        SUITE(memory), SUITE(directory), SUITE(faulty),
+        cmocka_unit_test(a_send_that_blocks_holds_up_no_other_thread)};
     const struct CMUnitTest s3[] = {SUITE(s3)};
 
     if (getenv("FG_TEST_S3") != NULL) /* NOLINT(concurrency-mt-unsafe): one thread yet */
