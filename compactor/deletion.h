@@ -19,11 +19,31 @@
 enum fg_code cmp_deletion_check(struct fg_slice selector, int64_t start_ns, int64_t end_ns,
                                 struct fg_err *err) fg_must_check;
 
-/* Finds out if a block has profiles that the deletion names. Reads the block's labels, and its rows
- * if only some of its times are concerned. Errors of cmp_fetch(). */
-enum fg_code cmp_deletion_names(struct cmp_env *env, struct fg_slice tenant,
-                                const struct fg_blocks_entry *block,
-                                const struct fg_deletion *deletion, bool *ret_names,
-                                struct fg_err *err) fg_must_check;
+enum cmp_deletion_verdict {
+    DELETION_OPEN,   /* not known */
+    DELETION_NONE,   /* the block has nothing that it names */
+    DELETION_NAMES,  /* the block has something that it names */
+    DELETION_UNREAD, /* the part of the block that may have something is damaged or missing */
+};
+
+/* A search of one block for what deletions name. All borrowed. */
+struct cmp_deletion_search {
+    struct cmp_env *env;
+    struct fg_slice tenant;
+    const struct fg_blocks_entry *block;
+    const struct fg_deletion *deletions;
+    uint32_t count;
+    enum cmp_deletion_verdict *verdicts; /* [count]: looks for those that are OPEN */
+    struct fg_err unread;                /* out: FG_OK, or why some are UNREAD */
+    uint32_t reads;                      /* out: requests to the bucket, also after a failure */
+};
+
+/*
+ * Finds out which deletions name profiles of a block. Reads its labels, and its rows if only some
+ * of its times are concerned, once for all deletions. After FG_OK no verdict is OPEN. Errors of
+ * cmp_fetch() that are not the block's own (cmp_env_own_fault()); FG_E_CANCELED.
+ */
+enum fg_code cmp_deletion_search(struct cmp_deletion_search *search,
+                                 struct fg_err *err) fg_must_check;
 
 #endif

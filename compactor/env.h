@@ -38,6 +38,14 @@ static inline enum fg_code cmp_env_check(struct cmp_env *env, struct fg_err *err
     return cmp_env_stopping(env) ? fg_fail(err, FG_E_CANCELED, "the compactor is stopping") : FG_OK;
 }
 
+/* Returns true if a failure is due to the data, not to the bucket or the disk: work with other data
+ * may succeed. */
+static inline bool cmp_env_own_fault(enum fg_code code)
+{
+    return code == FG_E_CORRUPT || code == FG_E_INTERNAL || code == FG_E_LIMIT ||
+           code == FG_E_NOT_FOUND || code == FG_E_UNIMPLEMENTED;
+}
+
 static inline int64_t cmp_env_deadline(struct cmp_env *env, int64_t timeout_ns)
 {
     return fg_mono_ns(env->clock) + timeout_ns;

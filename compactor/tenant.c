@@ -13,6 +13,10 @@ enum {
     BACKOFF_SHIFT_MAX = 6,
     BROKEN_MINUTES = 24 * 60, /* how long a block is tried before it is given up */
     ASIDE_MINUTES = 60,       /* a damaged object is tried again then: it may have been restored */
+    /* Requests of a look in search of what deletions name, give or take a block: half a minute at
+     * 30 ms each. Other tenants wait as long. */
+    SEARCH_READS_MAX = 1000,
+    VERDICTS_MIN = 1024, /* so few are kept in any case */
 };
 
 static const int64_t BACKOFF_NS = 10 * FG_SECOND_NS; /* doubled up to ten minutes */
@@ -30,8 +34,11 @@ struct tenant_looking {
     struct cmp_plan_config config;
     struct fg_arena *arena; /* of one round */
     struct fg_deletions deletions;
-    bool *deleted;        /* [n_blocks]; NULL: there are no deletions */
-    bool *waiting;        /* [n_tombstones]: a block has, or may have, what it names */
+    bool *deleted; /* [n_blocks]; NULL: there are no deletions */
+    bool *waiting; /* [n_tombstones]: a block has, or may have, what it names */
+    enum cmp_deletion_verdict *verdicts; /* [n_tombstones]: of one block */
+    uint32_t search_reads;               /* of this look, in search of what deletions name */
+    bool unsearched;                     /* some blocks wait for the next look */
     struct fg_err unread; /* FG_OK, or why a block could not be checked for deletions */
     bool too_large;       /* a job was too large and can be made smaller */
     bool asked;   /* ingesters were asked: the manifests have changed since they were read */
@@ -47,7 +54,7 @@ struct cmp_tenant *cmp_tenant_create(struct fg_slice name, uint64_t job_max_byte
     copy[name.len] = 0;
     tenant->name = fg_bytes(copy, name.len);
     tenant->job_max_bytes = job_max_bytes;
-    fg_map_init(&tenant->clean);
+    fg_map_init(&tenant->verdicts);
     fg_map_init(&tenant->troubles);
     fg_map_init(&tenant->aside);
     cmp_tenant_disown(tenant);
@@ -66,7 +73,7 @@ void cmp_tenant_disown(struct cmp_tenant *tenant)
     tenant->counts = (struct cmp_tenant_counts){.oldest_entered_wall_ns = INT64_MAX,
                                                 .oldest_asked_wall_ns = INT64_MAX};
     tenant->waits_for[0] = '\0';
-    fg_map_clear(&tenant->clean);
+    fg_map_clear(&tenant->verdicts);
     fg_map_clear(&tenant->troubles);
     fg_map_clear(&tenant->aside);
 }
@@ -76,7 +83,7 @@ void cmp_tenant_destroy(struct cmp_tenant *tenant)
     if (tenant == NULL)
         return;
     fg_manifest_unref(tenant->blocks);
-    fg_map_done(&tenant->clean);
+    fg_map_done(&tenant->verdicts);
     fg_map_done(&tenant->troubles);
     fg_map_done(&tenant->aside);
     free((void *)(uintptr_t)tenant->name.ptr);
@@ -84,13 +91,6 @@ void cmp_tenant_destroy(struct cmp_tenant *tenant)
 }
 
 /* ---- blocks that jobs fail with ---- */
-
-/* True if the cause is the job's own data, not the bucket or the disk: other jobs may succeed. */
-static bool is_own_fault(enum fg_code code)
-{
-    return code == FG_E_CORRUPT || code == FG_E_INTERNAL || code == FG_E_LIMIT ||
-           code == FG_E_NOT_FOUND || code == FG_E_UNIMPLEMENTED;
-}
 
 /* Returns the mark of a block: PLAN_SUSPECT, or PLAN_BROKEN plus the minute at which it was found;
  * PLAN_SOUND: none. */
@@ -262,62 +262,128 @@ static bool set_aside(struct tenant_looking *looking, const struct cmp_job *job)
 
 /* ---- deletions ---- */
 
-static enum fg_code find_deleted(struct tenant_looking *looking, uint32_t block, uint32_t number,
-                                 struct fg_err *err)
+static uint64_t pair_hash(const struct tenant_looking *looking, uint32_t block, uint32_t number)
+{
+    struct fg_id id = looking->blocks->blocks[block].id,
+                 deletion = looking->blocks->tombstones[number].id;
+
+    return fg_mix64(fg_mix64(id.lo ^ deletion.hi) + fg_mix64(id.hi + deletion.lo));
+}
+
+/* Blocks never change, so a verdict holds for ever. A collision of 64-bit hashes would end a
+ * deletion early; with 10^6 pairs its probability is 3e-8. Returns false if a deletion is open. */
+static bool recall_verdicts(struct tenant_looking *looking, uint32_t block)
 {
     const struct fg_blocks_entry *entry = &looking->blocks->blocks[block];
-    struct fg_id id = entry->id, deletion = looking->blocks->tombstones[number].id;
-    uint64_t pair = fg_mix64(fg_mix64(id.lo ^ deletion.hi) + fg_mix64(id.hi + deletion.lo));
-    struct fg_map_walk walk;
-    struct fg_err unread;
-    bool names;
+    bool all = true;
 
-    /* Blocks never change, so "has nothing of this deletion" holds for ever. A collision of
-     * 64-bit hashes would end a deletion early; with 10^6 pairs its probability is 3e-8. */
-    if (fg_map_first(&looking->tenant->clean, pair, &walk) != FG_MAP_NONE)
-        return FG_OK;
-    if (cmp_deletion_names(looking->env, looking->blocks->tenant, entry,
-                           &looking->deletions.items[number], &names, &unread) != FG_OK) {
-        /* The bucket is away: the look ends. A block that is damaged only makes its deletion
-         * wait, and other work goes on. */
-        if (!is_own_fault(unread.code)) {
-            *err = unread;
-            return err->code;
+    for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++) {
+        enum cmp_deletion_verdict verdict = DELETION_NONE;
+        struct fg_map_walk walk;
+
+        if (fg_deletion_meets(&looking->deletions.items[i], entry->t_min_ns, entry->t_max_ns)) {
+            uint32_t found =
+                fg_map_first(&looking->tenant->verdicts, pair_hash(looking, block, i), &walk);
+
+            verdict = found == FG_MAP_NONE ? DELETION_OPEN : (enum cmp_deletion_verdict)found;
         }
-        if (looking->unread.code == FG_OK)
-            looking->unread = unread;
-        looking->waiting[number] = true;
-        return FG_OK;
+        looking->verdicts[i] = verdict;
+        all = all && verdict != DELETION_OPEN;
     }
-    if (!names)
-        fg_map_add(&looking->tenant->clean, pair, 0);
-    looking->deleted[block] = looking->deleted[block] || names;
-    looking->waiting[number] = looking->waiting[number] || names;
+    return all;
+}
+
+/* Finds out the open verdicts of a block. */
+static enum fg_code search_block(struct tenant_looking *looking, uint32_t block, struct fg_err *err)
+{
+    struct cmp_deletion_search search = {.env = looking->env,
+                                         .tenant = looking->blocks->tenant,
+                                         .block = &looking->blocks->blocks[block],
+                                         .deletions = looking->deletions.items,
+                                         .count = looking->blocks->n_tombstones,
+                                         .verdicts = looking->verdicts};
+    uint64_t open[FG_BITS_WORDS(FG_DELETIONS_MAX)] = {0};
+    enum fg_code code;
+
+    for (uint32_t i = 0; i < search.count; i++)
+        if (looking->verdicts[i] == DELETION_OPEN)
+            fg_bits_set(open, i);
+    code = cmp_deletion_search(&search, err);
+    looking->search_reads += search.reads;
+    if (code != FG_OK) /* the bucket is away: the look ends */
+        return code;
+    /* A block that is damaged only makes its deletions wait, and other work goes on. */
+    if (looking->unread.code == FG_OK)
+        looking->unread = search.unread;
+    for (uint32_t i = 0; i < search.count; i++)
+        if (fg_bits_has(open, i) && looking->verdicts[i] != DELETION_UNREAD)
+            fg_map_add(&looking->tenant->verdicts, pair_hash(looking, block, i),
+                       looking->verdicts[i]);
     return FG_OK;
+}
+
+/* Finds out what deletions name in a block, unless this look has read enough: then it waits for the
+ * next one. */
+static enum fg_code find_deleted(struct tenant_looking *looking, uint32_t block, struct fg_err *err)
+{
+    bool known = recall_verdicts(looking, block);
+
+    if (!known && looking->search_reads >= SEARCH_READS_MAX) {
+        if (!looking->unsearched)
+            looking->tenant->search_from = looking->blocks->blocks[block].id;
+        looking->unsearched = true;
+    } else if (!known && search_block(looking, block, err) != FG_OK) {
+        return err->code;
+    }
+    for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++) {
+        looking->deleted[block] = looking->deleted[block] || looking->verdicts[i] == DELETION_NAMES;
+        looking->waiting[i] = looking->waiting[i] || looking->verdicts[i] != DELETION_NONE;
+    }
+    return FG_OK;
+}
+
+/* Returns where a search goes on. Blocks that cannot be read are read again each time, so a search
+ * that always began with the first one might never come to the last. */
+static uint32_t search_start(const struct tenant_looking *looking)
+{
+    const struct fg_blocks_entry *from =
+        fg_blocks_find(looking->blocks, looking->tenant->search_from);
+
+    return from == NULL ? 0 : (uint32_t)(from - looking->blocks->blocks);
 }
 
 static enum fg_code prepare_deletions(struct tenant_looking *looking, struct fg_err *err)
 {
     const struct fg_blocks *blocks = looking->blocks;
+    uint32_t start;
 
     fg_assert(blocks != NULL);
     if (fg_blocks_deletions(blocks, looking->arena, &looking->deletions, err) != FG_OK)
         return err->code;
     looking->deleted = NULL;
     looking->unread.code = FG_OK;
-    if (blocks->n_tombstones == 0) {
-        fg_map_clear(&looking->tenant->clean);
+    looking->unsearched = false;
+    /* Blocks and deletions that have left leave verdicts behind. */
+    if (blocks->n_tombstones == 0 ||
+        looking->tenant->verdicts.count / 4 >
+            VERDICTS_MIN + (uint64_t)blocks->n_blocks * blocks->n_tombstones)
+        fg_map_clear(&looking->tenant->verdicts);
+    if (blocks->n_tombstones == 0)
         return FG_OK;
-    }
     looking->deleted = fg_arena_new(looking->arena, bool, blocks->n_blocks);
     looking->waiting = fg_arena_new(looking->arena, bool, blocks->n_tombstones);
-    if (looking->deleted == NULL || looking->waiting == NULL)
+    looking->verdicts =
+        fg_arena_new(looking->arena, enum cmp_deletion_verdict, blocks->n_tombstones);
+    if (looking->deleted == NULL || looking->waiting == NULL || looking->verdicts == NULL)
         return fg_fail(err, FG_E_LIMIT, "no room for %u blocks", blocks->n_blocks);
-    for (uint32_t b = 0; b < blocks->n_blocks; b++)
-        for (uint32_t t = 0; t < blocks->n_tombstones && !fg_blocks_sums_others(&blocks->blocks[b]);
-             t++)
-            if (find_deleted(looking, b, t, err) != FG_OK)
-                return err->code;
+    start = search_start(looking);
+    for (uint32_t i = 0; i < blocks->n_blocks; i++) {
+        uint32_t block = (start + i) % blocks->n_blocks;
+
+        if (!fg_blocks_sums_others(&blocks->blocks[block]) &&
+            find_deleted(looking, block, err) != FG_OK)
+            return err->code;
+    }
     return FG_OK;
 }
 
@@ -420,7 +486,7 @@ static enum fg_code run_jobs(struct tenant_looking *looking, const struct cmp_pl
         /* An object that a newer program can read must not be dropped as broken. */
         if (code == FG_E_UNIMPLEMENTED)
             continue;
-        if (!is_own_fault(code))
+        if (!cmp_env_own_fault(code))
             break;
         suspect(looking, &plan->jobs[i]);
         /* A job of one rollup-only block cannot be made smaller. */
@@ -505,8 +571,9 @@ static enum fg_code rounds(struct tenant_looking *looking, struct fg_err *err)
         return read_blocks(looking, err);
     if (looking->asked && read_blocks(looking, err) != FG_OK)
         return err->code;
-    looking->tenant->look_mono_ns =
-        fg_time_add(fg_mono_ns(looking->env->clock), looking->rules->look_ns);
+    /* The next pass goes on with the search, after the turns of the other tenants. */
+    looking->tenant->look_mono_ns = fg_time_add(fg_mono_ns(looking->env->clock),
+                                                looking->unsearched ? 0 : looking->rules->look_ns);
     if (looking->unread.code != FG_OK)
         *err = looking->unread;
     return looking->unread.code;

@@ -41,7 +41,8 @@ struct cmp_tenant {
     unsigned failures;          /* in a row */
     struct fg_err err;          /* of the last failure */
     uint64_t job_max_bytes;     /* halved after a job was too large */
-    struct fg_map clean;        /* pairs (block, deletion): the block has nothing that it names */
+    struct fg_map verdicts;     /* of pairs (block, deletion): NONE or NAMES */
+    struct fg_id search_from;   /* the block with which a search for what deletions name goes on */
     struct fg_map troubles;     /* blocks with which jobs failed, and since when */
     struct fg_map
         aside; /* damaged or missing segments and blocks, and until when jobs leave them out */
@@ -76,10 +77,10 @@ struct cmp_tenant_rules {
 
 /*
  * Does everything that is due for the tenant: plans and runs jobs until the plan is empty, then
- * completes deletions; then writes documents of usage, also if the former failed. Of a tenant that
- * is erased: takes all steps of that which are possible now, and does nothing else. Logs failures
- * and schedules a retry; they do not affect other tenants. FG_E_CANCELED, the only error: the
- * compactor stops.
+ * completes deletions; then writes documents of usage, also if the former failed. Reads only so
+ * much in search of what deletions name; the next look goes on. Of a tenant that is erased: takes
+ * all steps of that which are possible now, and does nothing else. Logs failures and schedules a
+ * retry; they do not affect other tenants. FG_E_CANCELED, the only error: the compactor stops.
  */
 enum fg_code cmp_tenant_look(struct cmp_tenant *tenant, struct cmp_env *env,
                              const struct cmp_tenant_rules *rules, const struct fg_l0 *l0,
