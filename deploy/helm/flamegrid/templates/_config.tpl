@@ -62,9 +62,13 @@
 {{- end -}}
 {{- end -}}
 
+{{/* A job starts when three times its input fits beyond the reserve, which is a twentieth of the disk if no setting says more. The rest is for
+     what the file system needs itself. */}}
 {{- define "flamegrid.scratchSize" -}}
 {{- $job := dig "compactor" "job_max_bytes" (dig "compactor" "job_max_bytes" "1GiB" .Values.settings) .Values.compactor.settings -}}
-{{- div (mul (include "flamegrid.bytes" $job | int64) 12) (mul 5 1048576) -}}Mi
+{{- $reserve := default (index .Values.settings "disk_reserve_bytes" | default 0) .Values.compactor.settings.disk_reserve_bytes -}}
+{{- $bytes := add (div (mul (include "flamegrid.bytes" $job | int64) 18) 5) (include "flamegrid.bytes" $reserve | int64) -}}
+{{- add (div $bytes 1048576) 256 -}}Mi
 {{- end -}}
 
 {{/* Not empty: the part sends profiles of itself to distributors, which take their own. Of (dict "root" $ "part" "ingester"). */}}
