@@ -20,7 +20,7 @@ import yaml
 import pods
 import rules
 import tools
-from variants import CLUSTER, DIGEST, REFUSED, VARIANTS, cluster
+from variants import ACCOUNT, CLUSTER, DIGEST, REFUSED, VARIANTS, cluster
 
 import flamegrid  # noqa: E402
 from flamegrid import check  # noqa: E402
@@ -145,6 +145,8 @@ def case_overlay_and_examples(chart):
         overlay = yaml.safe_load(file)
     check(overlay["resources"] == ["../cluster.yaml"], "%s", overlay["resources"])
     check({image["name"] for image in overlay["images"]} == {"flamegrid"}, "%s", overlay["images"])
+    # The manifests name keys, which come before a role.
+    check(not any(patch["target"]["kind"] == "ServiceAccount" for patch in overlay["patches"]), "a role that nothing uses")
     for patch in overlay["patches"]:
         target = (patch["target"]["kind"], patch["target"]["name"])
         check(target in known, "there is no %s", target)
@@ -228,6 +230,18 @@ def case_pods_start_without_the_token_of_a_later_step(chart):
         check(optional == {"bootstrapToken": False, "masterKey": False, "selfProfilingToken": True}, "%s: %s", part, optional)
     canary = rules.containers_of(find(chart.objects("tokens"), "Deployment", "canary"))[0]["env"]
     check("optional" not in canary[0]["valueFrom"]["secretKeyRef"], "a canary without its token would run until somebody restarts it: %s", canary)
+
+
+def case_workload_identity_reaches_every_pod(chart):
+    """Accounts of all pods have the annotations; an account that others made is that of all pods, and their roles are bound to it."""
+    for name, accounts in (("workload identity", {"fg-flamegrid", "fg-flamegrid-ingester"}), ("an account of others", {ACCOUNT})):
+        things = chart.objects(name)
+        used = {rules.pod_of(work)["spec"]["serviceAccountName"] for work in rules.workloads(things)}
+        check(used == accounts, "%s: pods have the accounts %s", name, used)
+        made = {thing["metadata"]["name"]: thing["metadata"].get("annotations") for thing in things if thing["kind"] == "ServiceAccount"}
+        check(set(made) == accounts - {ACCOUNT} and all(made.values()), "%s: %s", name, made)
+        bound = {subject["name"] for thing in things if thing["kind"] in ("RoleBinding", "ClusterRoleBinding") for subject in thing["subjects"]}
+        check(bound and bound <= accounts, "%s: roles are bound to %s", name, bound)
 
 
 def case_operators_port_is_for_prometheus(chart):
@@ -465,7 +479,7 @@ def main():
         tally.run("refused: " + name, case_refused, chart, name)
     for minor in range(tools.OLDEST, tools.NEWEST + 1):
         tally.run("schemas: 1.%d" % minor, case_schemas, chart, minor)
-    for case in (case_schemas_refuse_what_there_is_not, case_manifests, case_overlay_and_examples, case_render_is_stable, case_policies_allow_what_is_needed, case_own_profiles_go_to_distributors, case_operators_port_is_for_prometheus,
+    for case in (case_schemas_refuse_what_there_is_not, case_manifests, case_overlay_and_examples, case_render_is_stable, case_policies_allow_what_is_needed, case_own_profiles_go_to_distributors, case_workload_identity_reaches_every_pod, case_pods_start_without_the_token_of_a_later_step, case_operators_port_is_for_prometheus,
                  case_memory_follows_the_limit, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
                  case_routes_agree_with_the_programs, case_every_setting_may_be_a_value, pods.case_a_cluster_of_rendered_pods):
         tally.run(case.__name__[len("case_"):].replace("_", " "), case, chart)

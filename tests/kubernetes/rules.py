@@ -4,6 +4,8 @@ import re
 
 import yaml
 
+from variants import ACCOUNT
+
 WORKLOADS = ("Deployment", "StatefulSet")
 # Keys and texts that would be a secret in plain sight.
 SECRET_KEY = re.compile(r"^(.*_)?(password|passwd|secret_key|session_token|token|private_key)$", re.I)
@@ -126,7 +128,7 @@ def references_lead_somewhere(things):
         if thing["kind"] in WORKLOADS:
             pod = pod_of(thing)["spec"]
             wanted += ["ConfigMap/" + volume["configMap"]["name"] for volume in pod.get("volumes", []) if "configMap" in volume]
-            if pod["serviceAccountName"] != "default":
+            if pod["serviceAccountName"] not in ("default", ACCOUNT):
                 wanted.append("ServiceAccount/" + pod["serviceAccountName"])
             if thing["kind"] == "StatefulSet":
                 wanted.append("Service/" + thing["spec"]["serviceName"])

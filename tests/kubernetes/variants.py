@@ -4,6 +4,8 @@ BUCKET = {"bucket": {"type": "s3", "s3": {"bucket": "profiles", "endpoint": "htt
 CLUSTER = {"settings": BUCKET, "bucket": {"existingSecret": "bucket-keys"}}
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
+ACCOUNT = "made-by-others"
+
 
 def cluster(**more):
     return {**CLUSTER, **more}
@@ -65,6 +67,7 @@ VARIANTS = {
     "one replica of each profile": (cluster(settings={**BUCKET, "ring": {"replicas": 1}}, ingester={"replicas": 1}), 25),
     "scaled down by hand": (cluster(ingester={"scaleDown": False}), 25),
     "no account of its own": (cluster(serviceAccount={"create": False}), 25),
+    "an account of others": ({"settings": BUCKET, "serviceAccount": {"create": False, "name": ACCOUNT}, "scraper": {"enabled": True}}, 28),
     "settings of parts": (cluster(settings={**BUCKET, "log_level": "warn", "limits": {"max_query_length": "31d"}},
                                   ingester={"settings": {"log_level": "debug", "ingester": {"commit_delay": "2ms"}}},
                                   compactor={"settings": {"compactor": {"job_max_bytes": "2GiB"}}}), 25),

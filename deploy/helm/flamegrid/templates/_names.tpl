@@ -46,13 +46,14 @@ labels:
 {{- end -}}
 {{- end -}}
 
+{{/* An account that others made, for example with a role of the cloud, is that of all pods. Of (dict "root" $ "part" "ingester"). */}}
 {{- define "flamegrid.serviceAccount" -}}
-{{- if has .part (include "flamegrid.apiParts" .root | fromJsonArray) -}}
-{{ include "flamegrid.fullname" .root }}-{{ .part }}
-{{- else if .root.Values.serviceAccount.create -}}
-{{ default (include "flamegrid.fullname" .root) .root.Values.serviceAccount.name }}
-{{- else -}}
+{{- if not .root.Values.serviceAccount.create -}}
 {{ default "default" .root.Values.serviceAccount.name }}
+{{- else if has .part (include "flamegrid.apiParts" .root | fromJsonArray) -}}
+{{ include "flamegrid.fullname" .root }}-{{ .part }}
+{{- else -}}
+{{ default (include "flamegrid.fullname" .root) .root.Values.serviceAccount.name }}
 {{- end -}}
 {{- end -}}
 
@@ -67,7 +68,7 @@ labels:
 {{- toJson $parts -}}
 {{- end -}}
 
-{{/* The parts that ask the API server, in a list: they have service accounts of their own. */}}
+{{/* The parts that ask the API server, in a list: they have roles, and service accounts of their own if the chart makes accounts. */}}
 {{- define "flamegrid.apiParts" -}}
 {{- $parts := list -}}
 {{- if eq .Values.mode "cluster" -}}
