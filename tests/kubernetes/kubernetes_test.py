@@ -266,6 +266,20 @@ def case_memory_follows_the_limit(chart):
     check((settings["memory_max_bytes"], settings["loops"], settings["workers"]) == (750_000_000, 2, 4), "%s", settings)
 
 
+def case_sizes_may_be_numbers(chart):
+    """In a file of values, where they are floats; files of settings have them in full."""
+    things = tools.objects(tools.render(chart.helm, {
+        "bucket": CLUSTER["bucket"], "settings": {"bucket": {"type": "s3", "s3": {"bucket": "profiles", "part_size": 16777216}}, "disk_reserve_bytes": 2147483648},
+        "ingester": {"settings": {"memory_max_bytes": 2147483648}}, "querier": {"resources": {"limits": {"memory": 3000000000}}},
+        "tenants": {"shop": {"max_profile_size_bytes": 33554432}}}))
+    settings = settings_of(things, "ingester")
+    check((settings["memory_max_bytes"], settings["bucket"]["s3"]["part_size"]) == (2147483648, 16777216), "%s", settings)
+    check(settings_of(things, "querier")["memory_max_bytes"] == 2250000000, "%s", settings_of(things, "querier"))
+    check(rules.containers_of(find(things, "Deployment", "querier"))[0]["resources"]["limits"]["memory"] == 3000000000, "querier")
+    texts = [text for thing in things if thing["kind"] == "ConfigMap" for text in thing["data"].values()]
+    check(not any(re.search(r": \d[\d.]*e\+\d", text) for text in texts), "%s", texts)
+
+
 def scratch_of(chart, compactor, **settings):
     """Bytes of the scratch disk."""
     things = tools.objects(tools.render(chart.helm, cluster(settings={**CLUSTER["settings"], **settings}, compactor={"settings": compactor})))
@@ -480,7 +494,7 @@ def main():
     for minor in range(tools.OLDEST, tools.NEWEST + 1):
         tally.run("schemas: 1.%d" % minor, case_schemas, chart, minor)
     for case in (case_schemas_refuse_what_there_is_not, case_manifests, case_overlay_and_examples, case_render_is_stable, case_policies_allow_what_is_needed, case_own_profiles_go_to_distributors, case_workload_identity_reaches_every_pod, case_pods_start_without_the_token_of_a_later_step, case_operators_port_is_for_prometheus,
-                 case_memory_follows_the_limit, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
+                 case_memory_follows_the_limit, case_sizes_may_be_numbers, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
                  case_routes_agree_with_the_programs, case_every_setting_may_be_a_value, pods.case_a_cluster_of_rendered_pods):
         tally.run(case.__name__[len("case_"):].replace("_", " "), case, chart)
     if options.all:

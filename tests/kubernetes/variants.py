@@ -71,6 +71,8 @@ VARIANTS = {
     "settings of parts": (cluster(settings={**BUCKET, "log_level": "warn", "limits": {"max_query_length": "31d"}},
                                   ingester={"settings": {"log_level": "debug", "ingester": {"commit_delay": "2ms"}}},
                                   compactor={"settings": {"compactor": {"job_max_bytes": "2GiB"}}}), 25),
+    "sizes as numbers": (cluster(settings={"bucket": {"type": "s3", "s3": {"bucket": "profiles", "part_size": 16777216}}},
+                                 ingester={"settings": {"memory_max_bytes": 2147483648}}, querier={"resources": {"limits": {"memory": 3000000000}}}), 25),
 }
 
 # What `helm template` has to refuse, and what it has to say.

@@ -2,7 +2,8 @@
 
 {{/* Bytes of a size of Kubernetes (2Gi, 500M) or of ours (2GiB, 500MB). */}}
 {{- define "flamegrid.bytes" -}}
-{{- $text := toString . -}}
+{{- /* Numbers of a file of values are floats, whose text has an exponent. */ -}}
+{{- $text := toString (ternary (int64 .) . (kindIs "float64" .)) -}}
 {{- $number := regexFind "^[0-9]+" $text -}}
 {{- $unit := regexFind "[A-Za-z]*$" $text | trimSuffix "B" -}}
 {{- $units := dict "" 1 "K" 1000 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
