@@ -164,9 +164,16 @@ def case_overlay_and_examples(chart):
         check(used <= hosts and (used or os.path.basename(path) not in ("alloy.yaml", "collector.yaml")), "%s: %s", path, used)
     with open(os.path.join(EXAMPLES, "keda.yaml"), encoding="utf-8") as file:
         scaled = tools.objects(file.read())
+    parts = set()
     for thing in scaled:
         target = thing["spec"]["scaleTargetRef"]
         check((target.get("kind", "Deployment"), target["name"]) in known, "%s", target)
+        parts.add(target["name"].removeprefix("flamegrid-"))
+        for trigger in thing["spec"]["triggers"]:
+            if re.search(r"^max|_age_|_lag_", trigger["metadata"]["query"]):
+                check(trigger.get("metricType") == "Value", "divided by the number of pods: %s", trigger)
+    for work in rules.workloads(chart.objects("KEDA")):
+        check("replicas" not in work["spec"] or rules.component_of(work) not in parts, "%s: an upgrade sets what KEDA has set", rules.name_of(work))
 
 
 # ---- what it means ----

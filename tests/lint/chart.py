@@ -162,6 +162,7 @@ VALUES = {
     "access.mode": {"enum": ["none", "header", "token"]},
     "rpc.tls": {"enum": ["secret", "certificates", "certManager", "podCertificate", "off"]},
     "zones": {"type": "array", "uniqueItems": True, "items": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,18}[a-z0-9])?$"}},
+    **{part + ".replicas": {"type": ["integer", "null"], "minimum": 0} for part in ("distributor", "querier", "compactor")},
     "hostUsers": {"type": ["boolean", "null"]},
     "updateStrategy": {"enum": ["RollingUpdate", "OnDelete"]},
     "persistence.size": {"type": "string", "pattern": QUANTITY},
