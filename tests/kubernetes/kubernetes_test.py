@@ -273,6 +273,19 @@ def case_memory_follows_the_limit(chart):
     check((settings["memory_max_bytes"], settings["loops"], settings["workers"]) == (750_000_000, 2, 4), "%s", settings)
 
 
+def case_ipv6_everywhere(chart):
+    """No address of the other family to listen at, and each service has the family."""
+    things = chart.objects("IPv6")
+    check(settings_of(things, "ingester")["rpc_listen"] == "tls+tcp://[::]:4101", "%s", settings_of(things, "ingester"))
+    check(settings_of(things, "querier")["querier"]["share"]["listen"] == "tls+tcp://[::]:4102", "%s", settings_of(things, "querier"))
+    check("0.0.0.0" not in "".join(text for thing in things if thing["kind"] == "ConfigMap" for name, text in thing["data"].items() if name == "flamegrid.yaml"),
+          "an address of IPv4")
+    services = [thing for thing in things if thing["kind"] == "Service"]
+    check(len(services) > 9, "%d services", len(services))
+    for service in services:
+        check((service["spec"]["ipFamilyPolicy"], service["spec"]["ipFamilies"]) == ("SingleStack", ["IPv6"]), "%s", rules.name_of(service))
+
+
 def case_sizes_may_be_numbers(chart):
     """In a file of values, where they are floats; files of settings have them in full."""
     things = tools.objects(tools.render(chart.helm, {
@@ -501,7 +514,7 @@ def main():
     for minor in range(tools.OLDEST, tools.NEWEST + 1):
         tally.run("schemas: 1.%d" % minor, case_schemas, chart, minor)
     for case in (case_schemas_refuse_what_there_is_not, case_manifests, case_overlay_and_examples, case_render_is_stable, case_policies_allow_what_is_needed, case_own_profiles_go_to_distributors, case_workload_identity_reaches_every_pod, case_pods_start_without_the_token_of_a_later_step, case_operators_port_is_for_prometheus,
-                 case_memory_follows_the_limit, case_sizes_may_be_numbers, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
+                 case_memory_follows_the_limit, case_ipv6_everywhere, case_sizes_may_be_numbers, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
                  case_routes_agree_with_the_programs, case_every_setting_may_be_a_value, pods.case_a_cluster_of_rendered_pods):
         tally.run(case.__name__[len("case_"):].replace("_", " "), case, chart)
     if options.all:

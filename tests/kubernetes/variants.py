@@ -37,6 +37,8 @@ VARIANTS = {
                       image={"digest": DIGEST}, clusterDomain="k8s.example"), 25),
     "workload identity": ({"settings": BUCKET, "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x"}}}, 25),
     "calls in the clear": (cluster(rpc={"tls": "off"}), 25),
+    "IPv6": (cluster(rpc={"listenHost": "::"}, service={"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]}, scraper={"enabled": True},
+                     monitoring=MONITORS), 28),
     "certificates": (cluster(rpc={"tls": "certificates", "certificates": {"ingester": "i", "distributor": "d", "querier": "q"}}), 25),
     "cert-manager": (cluster(rpc={"tls": "certManager"}), 25),
     "cert-manager with an issuer": (cluster(rpc={"tls": "certManager", "certManager": {"issuerRef": {"kind": "ClusterIssuer", "name": "ours"}}}), 25),

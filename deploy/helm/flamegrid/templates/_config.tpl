@@ -141,7 +141,7 @@
 {{- $_ := set $proposed "ingester" (dict "workers" $threads "query_workers" $threads) -}}
 {{- end -}}
 {{- if eq $part "ingester" -}}
-{{- $_ := set $fixed "rpc_listen" (printf "%s://0.0.0.0:4101" (include "flamegrid.rpcScheme" $root)) -}}
+{{- $_ := set $fixed "rpc_listen" (printf "%s://%s:4101" (include "flamegrid.rpcScheme" $root) (include "flamegrid.rpcListenHost" $root)) -}}
 {{- $_ := set $proposed "leave_timeout" (printf "%ds" (max 1 (sub (int $own.terminationGracePeriodSeconds) 60))) -}}
 {{- end -}}
 {{- if eq $part "distributor" -}}
@@ -166,7 +166,7 @@
 {{- end -}}
 {{- if $own.share -}}
 {{- $scheme := include "flamegrid.rpcScheme" $root -}}
-{{- $_ := set $querier "share" (dict "listen" (printf "%s://0.0.0.0:4102" $scheme) "queriers" (printf "%s://%s:4102" $scheme (include "flamegrid.host" (dict "root" $root "part" "querier-share")))) -}}
+{{- $_ := set $querier "share" (dict "listen" (printf "%s://%s:4102" $scheme (include "flamegrid.rpcListenHost" $root)) "queriers" (printf "%s://%s:4102" $scheme (include "flamegrid.host" (dict "root" $root "part" "querier-share")))) -}}
 {{- end -}}
 {{- with $querier -}}{{- $_ := set $fixed "querier" $querier -}}{{- end -}}
 {{- end -}}

@@ -96,6 +96,20 @@ labels:
 {{ ternary "tcp" "tls+tcp" (eq .Values.rpc.tls "off") }}
 {{- end -}}
 
+{{- define "flamegrid.rpcListenHost" -}}
+{{ ternary "[::]" .Values.rpc.listenHost (eq .Values.rpc.listenHost "::") }}
+{{- end -}}
+
+{{/* The families of addresses of a service. */}}
+{{- define "flamegrid.ipFamilies" -}}
+{{- with .Values.service.ipFamilyPolicy }}
+ipFamilyPolicy: {{ . }}
+{{- end }}
+{{- with .Values.service.ipFamilies }}
+ipFamilies: {{ toJson . }}
+{{- end }}
+{{- end -}}
+
 {{/* The name that all certificates of services have. */}}
 {{- define "flamegrid.rpcName" -}}
 rpc.{{ include "flamegrid.fullname" . }}.{{ .Release.Namespace }}.svc
