@@ -286,6 +286,18 @@ def case_ipv6_everywhere(chart):
         check((service["spec"]["ipFamilyPolicy"], service["spec"]["ipFamilies"]) == ("SingleStack", ["IPv6"]), "%s", rules.name_of(service))
 
 
+def case_users_of_pods(chart):
+    """User 10001, or none for a platform that chooses users."""
+    for name, users in (("cluster", {"runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}), ("OpenShift", {})):
+        for work in rules.workloads(chart.objects(name)):
+            security = rules.pod_of(work)["spec"]["securityContext"]
+            check({key: value for key, value in security.items() if isinstance(value, int) and value is not True} == users, "%s: %s", rules.name_of(work), security)
+    for thing in chart.objects("OpenShift"):
+        if thing["kind"] == "NetworkPolicy":
+            ports = [(port["port"], port["protocol"]) for rule in thing["spec"]["egress"] for port in rule["ports"] if "protocol" in port]
+            check(ports == [(53, "UDP"), (53, "TCP"), (5353, "UDP"), (5353, "TCP")], "%s: %s", rules.name_of(thing), ports)
+
+
 def case_sizes_may_be_numbers(chart):
     """In a file of values, where they are floats; files of settings have them in full."""
     things = tools.objects(tools.render(chart.helm, {
@@ -514,7 +526,7 @@ def main():
     for minor in range(tools.OLDEST, tools.NEWEST + 1):
         tally.run("schemas: 1.%d" % minor, case_schemas, chart, minor)
     for case in (case_schemas_refuse_what_there_is_not, case_manifests, case_overlay_and_examples, case_render_is_stable, case_policies_allow_what_is_needed, case_own_profiles_go_to_distributors, case_workload_identity_reaches_every_pod, case_pods_start_without_the_token_of_a_later_step, case_operators_port_is_for_prometheus,
-                 case_memory_follows_the_limit, case_ipv6_everywhere, case_sizes_may_be_numbers, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
+                 case_memory_follows_the_limit, case_ipv6_everywhere, case_users_of_pods, case_sizes_may_be_numbers, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
                  case_routes_agree_with_the_programs, case_every_setting_may_be_a_value, pods.case_a_cluster_of_rendered_pods):
         tally.run(case.__name__[len("case_"):].replace("_", " "), case, chart)
     if options.all:

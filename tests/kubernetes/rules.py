@@ -58,7 +58,7 @@ def pods_are_restricted(things):
     for thing in workloads(things):
         pod = pod_of(thing)["spec"]
         security = pod["securityContext"]
-        if not (security["runAsNonRoot"] is True and security["runAsUser"] > 0 and security["seccompProfile"] == {"type": "RuntimeDefault"}):
+        if not (security["runAsNonRoot"] is True and security.get("runAsUser", 1) > 0 and security["seccompProfile"] == {"type": "RuntimeDefault"}):
             yield "%s: security context of the pod" % name_of(thing)
         if security["fsGroupChangePolicy"] != "OnRootMismatch" or pod["automountServiceAccountToken"] is not False or pod["enableServiceLinks"] is not False:
             yield "%s: groups of files, token or service links" % name_of(thing)

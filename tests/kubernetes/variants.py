@@ -55,6 +55,7 @@ VARIANTS = {
     "scrapers of one namespace": (cluster(scraper={"enabled": True, "settings": {"scrape": {"kubernetes": {"pods": True, "namespace": "shop"}}}}), 28),
     "without autoscaling": (cluster(distributor={"autoscaling": {"enabled": False}}, querier={"autoscaling": {"enabled": False}, "replicas": 3}), 25),
     "KEDA": (cluster(querier={"replicas": None, "autoscaling": {"enabled": False}}, compactor={"replicas": None}), 25),
+    "OpenShift": (cluster(pod={"securityContext": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}}, networkPolicy={"dnsPorts": [53, 5353]}), 25),
     "without budgets": (cluster(**{part: {"podDisruptionBudget": {"enabled": False}} for part in ("ingester", "distributor", "querier", "compactor")}), 25),
     "without a canary": (cluster(canary={"enabled": False}), 25),
     "without policies": (cluster(networkPolicy={"enabled": False}), 25),

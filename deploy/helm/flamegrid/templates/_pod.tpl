@@ -339,11 +339,11 @@ spec:
   {{- end }}
   securityContext:
     runAsNonRoot: true
-    runAsUser: 10001
-    runAsGroup: 10001
-    fsGroup: 10001
-    fsGroupChangePolicy: OnRootMismatch
     seccompProfile: {type: RuntimeDefault}
+    fsGroupChangePolicy: OnRootMismatch
+    {{- with $pod.securityContext }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   {{- $nodes := $pod.nodeSelector }}
   {{- with .zone }}
   {{- $nodes = mergeOverwrite (dict "topology.kubernetes.io/zone" .) $nodes }}
