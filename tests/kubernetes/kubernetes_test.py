@@ -354,6 +354,10 @@ def case_zones(chart):
         check({"name": "FG_RING_ZONE", "value": zone} in pod["containers"][0]["env"], "%s", zone)
         check({"name": "FG_INGESTER_KUBERNETES_STATEFULSET", "value": work["metadata"]["name"]} in pod["containers"][0]["env"], "%s", zone)
         check(work["spec"]["selector"]["matchLabels"]["flamegrid/zone"] == zone, "%s", zone)
+    long = [work for work in rules.workloads(chart.objects("long names")) if rules.component_of(work) == "ingester"]
+    for number, (zone, work) in enumerate(zip("ab", long)):
+        check(work["metadata"]["name"] == "f" * 40 + "-ingester-c%d" % (number + 1) and len(work["metadata"]["name"]) == 52, "%s", work["metadata"]["name"])
+        check(rules.pod_of(work)["spec"]["nodeSelector"] == {"topology.kubernetes.io/zone": "northamerica-northeast1-" + zone}, "%s", zone)
     role = find(things, "Role", "ingester")
     check(role["rules"] == [{"apiGroups": ["apps"], "resources": ["statefulsets"], "resourceNames": [work["metadata"]["name"] for work in sets],
                              "verbs": ["get"]}], "%s", role)

@@ -46,6 +46,13 @@ def names_are_unique(things):
         seen.add(key)
 
 
+def names_are_short_enough(things):
+    """A label of pods has the name of a StatefulSet and a hash: without room for it there are no pods."""
+    for thing in things:
+        if len(thing["metadata"]["name"]) > (52 if thing["kind"] == "StatefulSet" else 63):
+            yield "%s: %d characters" % (name_of(thing), len(thing["metadata"]["name"]))
+
+
 def labels_are_complete(things):
     for thing in things:
         for label in ("name", "instance", "component", "part-of", "version", "managed-by"):
@@ -211,7 +218,7 @@ def secrets_are_references(things):
         yield from look(name_of(thing), thing)
 
 
-RULES = (names_are_unique, labels_are_complete, pods_are_restricted, pods_are_complete, references_lead_somewhere, selectors_find_pods,
+RULES = (names_are_unique, names_are_short_enough, labels_are_complete, pods_are_restricted, pods_are_complete, references_lead_somewhere, selectors_find_pods,
          every_pod_has_a_policy, secrets_are_references)
 
 

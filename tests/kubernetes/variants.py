@@ -50,6 +50,9 @@ VARIANTS = {
     "monitoring": (cluster(monitoring=MONITORS), 25),
     "routes": (cluster(routes=ROUTES), 25),
     "zones": (cluster(zones=["a", "b", "c"], ingester={"replicas": 2}), 25),
+    "long names": (cluster(fullnameOverride="f" * 50, zones=[{"name": "c1", "zone": "northamerica-northeast1-a"}, {"name": "c2", "zone": "northamerica-northeast1-b"}],
+                           ingester={"replicas": 2}, scraper={"enabled": True}), 28),
+    "long zones": (cluster(fullnameOverride="flamegrid", zones=["northamerica-northeast1-a", "northamerica-northeast1-b"], ingester={"replicas": 2}), 25),
     "query proxy": (cluster(distributor={"queryProxy": True}), 25),
     "scrapers": (cluster(scraper={"enabled": True, "replicas": 2}), 28),
     "scrapers of one namespace": (cluster(scraper={"enabled": True, "settings": {"scrape": {"kubernetes": {"pods": True, "namespace": "shop"}}}}), 28),
@@ -106,5 +109,7 @@ REFUSED = {
     "fewer ingesters than their own setting": (cluster(ingester={"replicas": 1, "settings": {"ring": {"replicas": 2}}}), "1 ingesters cannot keep 2 replicas"),
     "pod certificates before 1.37": (cluster(rpc={"tls": "podCertificate", "podCertificate": {"signerName": "example.com/x"}}), "needs Kubernetes 1.37"),
     "a certificate that is missing": (cluster(rpc={"tls": "certificates", "certificates": {"ingester": "i"}}), "rpc.certificates.distributor names a Secret"),
+    "a name that is too long": (cluster(fullnameOverride="flamegrid-of-the-platform-team", zones=["eu-west-1a", "eu-west-1b", "northamerica-northeast1-a"]),
+                                "ingester-northamerica-northeast1-a has a name of 65 characters, and 52 are allowed"),
     "no secret for calls": (cluster(rpc={"secret": {"existingSecret": ""}}), "rpc.secret.existingSecret names the Secret"),
 }

@@ -192,6 +192,12 @@
 {{- if lt $ingesters $copies -}}
 {{- fail (printf "ingester.replicas: %d ingesters cannot keep %d replicas of each profile (settings.ring.replicas)" $ingesters $copies) -}}
 {{- end -}}
+{{- range (include "flamegrid.ingesterSets" . | fromJsonArray) -}}
+{{- /* Kubernetes puts the name and a hash of 10 characters into a label of at most 63. */ -}}
+{{- if gt (len .name) 52 -}}
+{{- fail (printf "zones: the StatefulSet %s has a name of %d characters, and 52 are allowed: give the zone a shorter name, {name: a, zone: %s}, or the release (fullnameOverride)" .name (len .name) .zone) -}}
+{{- end -}}
+{{- end -}}
 {{- if or (ne (dig "bucket" "type" "" .Values.settings) "s3") (eq (dig "bucket" "s3" "bucket" "" .Values.settings) "") -}}
 {{- fail "a cluster needs an object store: set settings.bucket.type to s3 and settings.bucket.s3.bucket to its bucket" -}}
 {{- end -}}

@@ -78,6 +78,17 @@ labels:
 {{- toJson $parts -}}
 {{- end -}}
 
+{{/* The StatefulSets of ingesters, in a list: one for each of zones, or one without a zone. A zone is a text, or a map with another name for its set. */}}
+{{- define "flamegrid.ingesterSets" -}}
+{{- $name := printf "%s-ingester" (include "flamegrid.fullname" .) -}}
+{{- $sets := list -}}
+{{- range (default (list "") .Values.zones) -}}
+{{- $zone := ternary . (dict "name" .) (kindIs "map" .) -}}
+{{- $sets = append $sets (dict "name" (ternary $name (printf "%s-%s" $name $zone.name) (eq $zone.name "")) "zone" (default $zone.name $zone.zone)) -}}
+{{- end -}}
+{{- toJson $sets -}}
+{{- end -}}
+
 {{/* "true" if the cluster has at least this version. Of (dict "root" $ "version" "1.30"). */}}
 {{- define "flamegrid.since" -}}
 {{- if semverCompare (printf ">=%s-0" .version) .root.Capabilities.KubeVersion.Version }}true{{ end -}}
