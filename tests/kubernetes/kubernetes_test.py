@@ -218,12 +218,14 @@ def case_policies_allow_what_is_needed(chart):
 
 
 def case_own_profiles_go_to_distributors(chart):
-    """With tokens only if the chart was given one: a distributor would refuse what comes without."""
+    """With tokens only if the chart was given one, behind a gateway only if pods are trusted: a distributor would refuse what comes without."""
     for part in ("ingester", "querier", "compactor"):
         url = settings_of(chart.objects("cluster"), part)["self_profiling"]["url"]
         check(url.startswith("http://") and "-distributor." in url and url.endswith(":4040"), "%s: %s", part, url)
         check(settings_of(chart.objects("tokens"), part)["self_profiling"]["token_file"] == "/run/secrets/flamegrid/access/selfProfilingToken", "%s", part)
         check("self_profiling" not in settings_of(chart.objects("tokens without one for self-profiling"), part), "%s", part)
+        check("self_profiling" not in settings_of(chart.objects("header"), part), "a distributor refuses pods: %s", part)
+        check("self_profiling" in settings_of(chart.objects("header with pods that are trusted"), part), "%s", part)
     check("self_profiling" not in settings_of(chart.objects("cluster"), "distributor"), "a distributor takes its own")
     check("self_profiling" not in settings_of(chart.objects("single"), "single"), "a single server takes its own")
 

@@ -1,6 +1,7 @@
 """Values for the tests: one set for each choice that the chart offers."""
 
 BUCKET = {"bucket": {"type": "s3", "s3": {"bucket": "profiles", "endpoint": "https://minio.example:9000"}}}
+BEHIND_A_GATEWAY = {**BUCKET, "access": {"trusted_cidrs": "10.0.0.0/8"}}
 CLUSTER = {"settings": BUCKET, "bucket": {"existingSecret": "bucket-keys"}}
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 
@@ -30,7 +31,9 @@ EXTRAS = {"labels": {"team": "platform"}, "annotations": {"note": "1"}, "nodeSel
 VARIANTS = {
     "cluster": (CLUSTER, 25),
     "single": ({"mode": "single"}, 25),
-    "single over an object store": (cluster(mode="single", settings={**BUCKET, "access": {"trusted_cidrs": "10.0.0.0/8"}}, access={"mode": "header"}), 25),
+    "single over an object store": (cluster(mode="single", settings=BEHIND_A_GATEWAY, access={"mode": "header", "podsTrusted": True}), 25),
+    "header": (cluster(settings=BEHIND_A_GATEWAY, access={"mode": "header"}, canary={"enabled": False}), 25),
+    "header with pods that are trusted": (cluster(settings=BEHIND_A_GATEWAY, access={"mode": "header", "podsTrusted": True}, distributor={"queryProxy": True}), 25),
     "medium": (cluster(size="medium"), 25),
     "large": (cluster(size="large"), 25),
     "names": (cluster(fullnameOverride="flames", **{"global": {"imageRegistry": "registry.example", "imagePullSecrets": [{"name": "pull"}]}},
@@ -101,6 +104,11 @@ REFUSED = {
     "tokens without one for the canary": (cluster(access={**TOKENS, "canaryToken": {"existingSecret": ""}}), "the canary needs access.canaryToken.existingSecret"),
     "tokens without one for Prometheus": (cluster(access={**TOKENS, "metricsToken": {"existingSecret": ""}}, monitoring=MONITORS),
                                           "Prometheus needs access.metricsToken.existingSecret"),
+    "a canary that is not trusted": (cluster(settings=BEHIND_A_GATEWAY, access={"mode": "header"}), "the canary calls from the address of its pod"),
+    "a query proxy that is not trusted": (cluster(settings=BEHIND_A_GATEWAY, access={"mode": "header"}, canary={"enabled": False}, distributor={"queryProxy": True}),
+                                          "distributors pass queries on from the addresses of their pods"),
+    "a canary without a tenant": (cluster(settings={**BUCKET, "multitenancy_enabled": True}), "canary.tenant names the canary's tenant"),
+    "a canary without a tenant of a single server": ({"mode": "single", "single": {"settings": {"multitenancy_enabled": True}}}, "canary.tenant names the canary's tenant"),
     "an unknown limit of a tenant": (cluster(tenants={"shop": {"ingestion_rte_mb": 4}}), "additional properties 'ingestion_rte_mb' not allowed"),
     "a limit of a tenant out of range": (cluster(tenants={"shop": {"shard_factor": 13}}), "maximum: got 13, want 12"),
     "a size of a tenant out of range": (cluster(tenants={"shop": {"max_profile_size_bytes": "2GiB"}}), "limits.max_profile_size_bytes: 2GiB is more than 1GiB"),

@@ -75,7 +75,8 @@
 {{/* Not empty: the part sends profiles of itself to distributors, which take their own. Of (dict "root" $ "part" "ingester"). */}}
 {{- define "flamegrid.sendsOwnProfiles" -}}
 {{- $access := .root.Values.access -}}
-{{- if and (has .part (list "ingester" "querier" "compactor")) (or (ne $access.mode "token") (ne $access.selfProfilingToken.existingSecret "")) -}}true{{- end -}}
+{{- $taken := dict "none" true "header" $access.podsTrusted "token" (ne $access.selfProfilingToken.existingSecret "") -}}
+{{- if and (has .part (list "ingester" "querier" "compactor")) (get $taken $access.mode) -}}true{{- end -}}
 {{- end -}}
 
 {{/* The file that a part reads. Of (dict "root" $ "part" "ingester"). Later ones of these come before earlier ones: what the chart proposes,
@@ -219,6 +220,19 @@
 {{- end -}}
 {{- if and (or .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled) (eq .Values.access.mode "token") (eq .Values.access.metricsToken.existingSecret "") -}}
 {{- fail "access.mode is token: Prometheus needs access.metricsToken.existingSecret" -}}
+{{- end -}}
+{{- if and (eq .Values.access.mode "header") (not .Values.access.podsTrusted) -}}
+{{- if .Values.canary.enabled -}}
+{{- fail "access.mode is header: the canary calls from the address of its pod: set access.podsTrusted to true if settings.access.trusted_cidrs has those of pods, or canary.enabled to false" -}}
+{{- end -}}
+{{- if and (eq .Values.mode "cluster") .Values.distributor.queryProxy -}}
+{{- fail "access.mode is header: distributors pass queries on from the addresses of their pods: set access.podsTrusted to true if settings.access.trusted_cidrs has these, or distributor.queryProxy to false" -}}
+{{- end -}}
+{{- end -}}
+{{- $front := index .Values (ternary "single" "distributor" (eq .Values.mode "single")) -}}
+{{- $tenants := dig "multitenancy_enabled" (dig "multitenancy_enabled" false .Values.settings) $front.settings -}}
+{{- if and .Values.canary.enabled $tenants (ne .Values.access.mode "token") (eq .Values.canary.tenant "") -}}
+{{- fail "settings.multitenancy_enabled is true: canary.tenant names the canary's tenant, or set canary.enabled to false" -}}
 {{- end -}}
 {{- if and .Values.canary.enabled (eq .Values.access.mode "token") (eq .Values.access.canaryToken.existingSecret "") -}}
 {{- fail "access.mode is token: the canary needs access.canaryToken.existingSecret, or set canary.enabled to false" -}}
