@@ -300,6 +300,16 @@ def case_users_of_pods(chart):
             check(ports == [(53, "UDP"), (53, "TCP"), (5353, "UDP"), (5353, "TCP")], "%s: %s", rules.name_of(thing), ports)
 
 
+def case_ingesters_have_time_to_wait_and_to_stop(chart):
+    for grace in (180, 300, 600, 3600):
+        things = tools.objects(tools.render(chart.helm, cluster(ingester={"terminationGracePeriodSeconds": grace})))
+        wait = settings_of(things, "ingester").get("ring", {}).get("maintenance_wait", "300s")
+        check(60 <= int(wait.removesuffix("s")) <= 300 and 2 * int(wait.removesuffix("s")) <= grace, "%d s to stop, and a wait of %s", grace, wait)
+        check(rules.pod_of(find(things, "StatefulSet", "ingester"))["spec"]["terminationGracePeriodSeconds"] == grace, "%d", grace)
+    own = tools.objects(tools.render(chart.helm, cluster(settings={**CLUSTER["settings"], "ring": {"maintenance_wait": "0"}})))
+    check(settings_of(own, "ingester")["ring"]["maintenance_wait"] == "0", "%s", settings_of(own, "ingester"))
+
+
 def case_sizes_may_be_numbers(chart):
     """In a file of values, where they are floats; files of settings have them in full."""
     things = tools.objects(tools.render(chart.helm, {
@@ -532,7 +542,7 @@ def main():
     for minor in range(tools.OLDEST, tools.NEWEST + 1):
         tally.run("schemas: 1.%d" % minor, case_schemas, chart, minor)
     for case in (case_schemas_refuse_what_there_is_not, case_manifests, case_overlay_and_examples, case_render_is_stable, case_policies_allow_what_is_needed, case_own_profiles_go_to_distributors, case_workload_identity_reaches_every_pod, case_pods_start_without_the_token_of_a_later_step, case_operators_port_is_for_prometheus,
-                 case_memory_follows_the_limit, case_ipv6_everywhere, case_users_of_pods, case_sizes_may_be_numbers, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
+                 case_memory_follows_the_limit, case_ipv6_everywhere, case_users_of_pods, case_ingesters_have_time_to_wait_and_to_stop, case_sizes_may_be_numbers, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
                  case_routes_agree_with_the_programs, case_every_setting_may_be_a_value, pods.case_a_cluster_of_rendered_pods):
         tally.run(case.__name__[len("case_"):].replace("_", " "), case, chart)
     if options.all:

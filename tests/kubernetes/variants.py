@@ -119,5 +119,8 @@ REFUSED = {
     "a certificate that is missing": (cluster(rpc={"tls": "certificates", "certificates": {"ingester": "i"}}), "rpc.certificates.distributor names a Secret"),
     "a name that is too long": (cluster(fullnameOverride="flamegrid-of-the-platform-team", zones=["eu-west-1a", "eu-west-1b", "northamerica-northeast1-a"]),
                                 "ingester-northamerica-northeast1-a has a name of 65 characters, and 52 are allowed"),
+    "no time to stop": (cluster(ingester={"terminationGracePeriodSeconds": 120}), "terminationGracePeriodSeconds: 120 s are too short"),
+    "a wait that is too long for the time to stop": (cluster(settings={**BUCKET, "ring": {"maintenance_wait": "4m"}}, ingester={"terminationGracePeriodSeconds": 400}),
+                                                     "ring.maintenance_wait: 4m is more than half of"),
     "no secret for calls": (cluster(rpc={"secret": {"existingSecret": ""}}), "rpc.secret.existingSecret names the Secret"),
 }

@@ -72,6 +72,11 @@
 {{- add (div $bytes 1048576) 256 -}}Mi
 {{- end -}}
 
+{{/* How long an ingester waits for its turn to stop: half of its time at most, since it hands over after that. */}}
+{{- define "flamegrid.maintenanceWait" -}}
+{{ printf "%ds" (min 300 (div (sub (int .Values.ingester.terminationGracePeriodSeconds) 60) 2)) }}
+{{- end -}}
+
 {{/* Not empty: the part sends profiles of itself to distributors, which take their own. Of (dict "root" $ "part" "ingester"). */}}
 {{- define "flamegrid.sendsOwnProfiles" -}}
 {{- $access := .root.Values.access -}}
@@ -143,6 +148,7 @@
 {{- end -}}
 {{- if eq $part "ingester" -}}
 {{- $_ := set $fixed "rpc_listen" (printf "%s://%s:4101" (include "flamegrid.rpcScheme" $root) (include "flamegrid.rpcListenHost" $root)) -}}
+{{- $_ := set $proposed "ring" (dict "maintenance_wait" (include "flamegrid.maintenanceWait" $root)) -}}
 {{- $_ := set $proposed "leave_timeout" (printf "%ds" (max 1 (sub (int $own.terminationGracePeriodSeconds) 60))) -}}
 {{- end -}}
 {{- if eq $part "distributor" -}}
@@ -192,6 +198,14 @@
 {{- $copies := dig "ring" "replicas" (dig "ring" "replicas" 3 .Values.settings) .Values.ingester.settings | int -}}
 {{- if lt $ingesters $copies -}}
 {{- fail (printf "ingester.replicas: %d ingesters cannot keep %d replicas of each profile (settings.ring.replicas)" $ingesters $copies) -}}
+{{- end -}}
+{{- $grace := int .Values.ingester.terminationGracePeriodSeconds -}}
+{{- if lt $grace 180 -}}
+{{- fail (printf "ingester.terminationGracePeriodSeconds: %d s are too short for ingesters that wait for each other and hand over; at least 180" $grace) -}}
+{{- end -}}
+{{- $wait := dig "ring" "maintenance_wait" (dig "ring" "maintenance_wait" "0" .Values.settings) .Values.ingester.settings -}}
+{{- if gt (mul 2 (include "flamegrid.nanoseconds" $wait | int64)) (mul $grace 1000000000) -}}
+{{- fail (printf "setting ring.maintenance_wait: %v is more than half of ingester.terminationGracePeriodSeconds, %d" $wait $grace) -}}
 {{- end -}}
 {{- range (include "flamegrid.ingesterSets" . | fromJsonArray) -}}
 {{- /* Kubernetes puts the name and a hash of 10 characters into a label of at most 63. */ -}}
