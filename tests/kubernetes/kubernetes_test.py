@@ -310,6 +310,19 @@ def case_ingesters_have_time_to_wait_and_to_stop(chart):
     check(settings_of(own, "ingester")["ring"]["maintenance_wait"] == "0", "%s", settings_of(own, "ingester"))
 
 
+def case_canary_looks_back_as_far_as_limits_allow(chart):
+    """Beyond them it would miss profiles that are only hidden, and raise an alarm."""
+    for values, window in (({}, "12h"), ({"settings": {"limits": {"retention_period": "14d"}}}, "43200s"), ({"settings": {"limits": {"max_query_lookback": "6h"}}}, "19440s"),
+                           ({"settings": {"limits": {"max_query_length": "1h", "retention_period": "2h"}}}, "3240s"),
+                           ({"querier": {"settings": {"limits": {"max_query_lookback": "1h"}}}}, "3240s"), ({"tenants": {"anonymous": {"retention_period": "10h"}}}, "32400s"),
+                           ({"tenants": {"canary": {"retention_period": "10h"}, "anonymous": {"retention_period": "1h"}}, "canary": {"tenant": "canary"}}, "32400s"),
+                           ({"settings": {"limits": {"retention_period": "6h"}}, "tenants": {"anonymous": {"retention_period": "0"}}}, "12h"),
+                           ({"settings": {"limits": {"retention_period": "6h"}}, "canary": {"window": "5h"}}, "5h")):
+        things = tools.objects(tools.render(chart.helm, {**CLUSTER, **values, "settings": {**CLUSTER["settings"], **values.get("settings", {})}}))
+        command = rules.containers_of(find(things, "Deployment", "canary"))[0]["command"]
+        check(command[command.index("--window") + 1] == window, "%s: %s", values, command)
+
+
 def case_sizes_may_be_numbers(chart):
     """In a file of values, where they are floats; files of settings have them in full."""
     things = tools.objects(tools.render(chart.helm, {
@@ -542,7 +555,7 @@ def main():
     for minor in range(tools.OLDEST, tools.NEWEST + 1):
         tally.run("schemas: 1.%d" % minor, case_schemas, chart, minor)
     for case in (case_schemas_refuse_what_there_is_not, case_manifests, case_overlay_and_examples, case_render_is_stable, case_policies_allow_what_is_needed, case_own_profiles_go_to_distributors, case_workload_identity_reaches_every_pod, case_pods_start_without_the_token_of_a_later_step, case_operators_port_is_for_prometheus,
-                 case_memory_follows_the_limit, case_ipv6_everywhere, case_users_of_pods, case_ingesters_have_time_to_wait_and_to_stop, case_sizes_may_be_numbers, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
+                 case_memory_follows_the_limit, case_ipv6_everywhere, case_users_of_pods, case_canary_looks_back_as_far_as_limits_allow, case_ingesters_have_time_to_wait_and_to_stop, case_sizes_may_be_numbers, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
                  case_routes_agree_with_the_programs, case_every_setting_may_be_a_value, pods.case_a_cluster_of_rendered_pods):
         tally.run(case.__name__[len("case_"):].replace("_", " "), case, chart)
     if options.all:

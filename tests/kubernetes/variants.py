@@ -122,5 +122,6 @@ REFUSED = {
     "no time to stop": (cluster(ingester={"terminationGracePeriodSeconds": 120}), "terminationGracePeriodSeconds: 120 s are too short"),
     "a wait that is too long for the time to stop": (cluster(settings={**BUCKET, "ring": {"maintenance_wait": "4m"}}, ingester={"terminationGracePeriodSeconds": 400}),
                                                      "ring.maintenance_wait: 4m is more than half of"),
+    "a canary that looks too far": (cluster(settings={**BUCKET, "limits": {"retention_period": "1d"}}, canary={"window": "25h"}), "canary.window: 25h is more than"),
     "no secret for calls": (cluster(rpc={"secret": {"existingSecret": ""}}), "rpc.secret.existingSecret names the Secret"),
 }

@@ -184,7 +184,7 @@ VALUES = {
     "resources": closed({"requests": RESOURCES, "limits": RESOURCES, "claims": {"type": "array"}}),
     "canary.rate": RATE,
     "canary.reads": RATE,
-    "canary.window": {"type": "string", "pattern": "^([0-9]+[dhms])+$"},
+    "canary.window": {"type": "string", "pattern": "^([0-9]+[dhms])*$"},
     "sizes": {"type": "object", "additionalProperties": {"$ref": "#/definitions/size"}},
     "tenants": {"type": "object", "additionalProperties": {"$ref": "#/definitions/settings/properties/limits"}},
     "dashboards.labels": {"type": "object", "additionalProperties": {"type": "string"}},

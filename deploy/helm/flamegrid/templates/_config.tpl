@@ -77,6 +77,40 @@
 {{ printf "%ds" (min 300 (div (sub (int .Values.ingester.terminationGracePeriodSeconds) 60) 2)) }}
 {{- end -}}
 
+{{/* Nanoseconds of the shortest limit that keeps the canary from profiles of its own; 0: there is none. */}}
+{{- define "flamegrid.canaryReach" -}}
+{{- $values := .Values -}}
+{{- $reach := 0 -}}
+{{- range $limit := list "retention_period" "max_query_lookback" "max_query_length" -}}
+{{- $given := list -}}
+{{- $of := get $values.tenants (default "anonymous" $values.canary.tenant) | default dict -}}
+{{- if hasKey $of $limit -}}
+{{- $given = list (get $of $limit) -}}
+{{- else -}}
+{{- range list $values.settings $values.querier.settings $values.compactor.settings $values.single.settings -}}
+{{- $given = append $given (dig "limits" $limit "0" .) -}}
+{{- end -}}
+{{- end -}}
+{{- range $given -}}
+{{- $one := include "flamegrid.nanoseconds" . | int64 -}}
+{{- if and (gt $one 0) (or (eq $reach 0) (lt $one $reach)) }}{{ $reach = $one }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- $reach -}}
+{{- end -}}
+
+{{/* How far the canary looks back: a tenth less than it may, so that a slow query is within the limit, too. */}}
+{{- define "flamegrid.canaryWindow" -}}
+{{- $reach := include "flamegrid.canaryReach" . | int64 -}}
+{{- if ne .Values.canary.window "" -}}
+{{ .Values.canary.window }}
+{{- else if gt $reach 0 -}}
+{{ max 1 (min 43200 (div (mul (div $reach 1000000000) 9) 10)) }}s
+{{- else -}}
+12h
+{{- end -}}
+{{- end -}}
+
 {{/* Not empty: the part sends profiles of itself to distributors, which take their own. Of (dict "root" $ "part" "ingester"). */}}
 {{- define "flamegrid.sendsOwnProfiles" -}}
 {{- $access := .root.Values.access -}}
@@ -247,6 +281,10 @@
 {{- $tenants := dig "multitenancy_enabled" (dig "multitenancy_enabled" false .Values.settings) $front.settings -}}
 {{- if and .Values.canary.enabled $tenants (ne .Values.access.mode "token") (eq .Values.canary.tenant "") -}}
 {{- fail "settings.multitenancy_enabled is true: canary.tenant names the canary's tenant, or set canary.enabled to false" -}}
+{{- end -}}
+{{- $reach := include "flamegrid.canaryReach" . | int64 -}}
+{{- if and .Values.canary.enabled (gt $reach 0) (gt (include "flamegrid.nanoseconds" (include "flamegrid.canaryWindow" .) | int64) $reach) -}}
+{{- fail (printf "canary.window: %s is more than limits.retention_period, max_query_lookback or max_query_length of its tenant: it would miss profiles" .Values.canary.window) -}}
 {{- end -}}
 {{- if and .Values.canary.enabled (eq .Values.access.mode "token") (eq .Values.access.canaryToken.existingSecret "") -}}
 {{- fail "access.mode is token: the canary needs access.canaryToken.existingSecret, or set canary.enabled to false" -}}
