@@ -23,7 +23,7 @@ const struct fg_conf_field cmp_fields[] = {
     {"fold_quiet", FG_CONF_NS, CONF(fold_quiet_ns), .def = "1h", .min = "0s", .max = "7d",
      .doc = "How long a day must receive no late data before late data of more than 1 % of the day is merged into it."},
     {"job_max_bytes", FG_CONF_BYTES, CONF(job_max_bytes), .def = "1GiB", .min = "4MiB", .max = "64GiB",
-     .doc = "Maximum input of one compaction, and so the size of blocks. Larger days are split by shard. The scratch directory needs twice as much."},
+     .doc = "Maximum input of one compaction, and so the size of blocks. Larger days are split by shard. The scratch directory needs room for three times as much beyond `disk_reserve_bytes`."},
     {"job_max_sources", FG_CONF_UINT, CONF(job_max_sources), .def = "96", .min = "2", .max = "1024",
      .doc = "Maximum number of segments or blocks per compaction."},
     {"rollup_min_bytes", FG_CONF_BYTES, CONF(rollup_min_bytes), .def = "1MiB", .max = "64GiB",

@@ -55,9 +55,6 @@ enum {
 /* Of the swap that counts an override; a process that is to stop does not wait for a bucket. */
 static const int64_t OVERRIDE_TIMEOUT_NS = 5 * FG_SECOND_NS;
 
-/* Repair asks every minute, so its connections stay open. */
-static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS;
-
 struct ingester_service {
     struct fg_store *store;
     struct fg_key_store *keys;  /* of the head; NULL: none */
@@ -89,7 +86,7 @@ static enum fg_code start(struct fg_program *program, struct fg_err *err)
     service->peers = fg_peers_create(&(struct fg_peers_config){.rpc = service->rpc,
                                                                .calls_max = 2,
                                                                .peers_max = FG_RING_MEMBERS_MAX,
-                                                               .idle_ns = PEER_IDLE_NS});
+                                                               .idle_ns = FG_PEERS_IDLE_NS});
     return FG_OK;
 }
 

@@ -19,8 +19,6 @@ static struct fg_bucket_s3_settings bucket_s3;
 
 enum { PEERS_MAX = FG_RING_MEMBERS_MAX }; /* one for each ingester that a ring can have */
 
-static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS; /* dashboards ask every minute or so */
-
 /* So long a start waits for connections: more than a handshake takes on a busy machine. */
 static const int64_t CONNECT_NS = 2 * FG_SECOND_NS;
 
@@ -54,7 +52,7 @@ static enum fg_code open_ring(struct querier_service *service, struct fg_program
         .rpc = service->rpc,
         .calls_max = (unsigned)ingesters.calls_max,
         .peers_max = PEERS_MAX,
-        .idle_ns = PEER_IDLE_NS,
+        .idle_ns = FG_PEERS_IDLE_NS,
     });
     fg_ring_route(program->admin, service->watch);
     return FG_OK;

@@ -14,8 +14,6 @@ enum {
     THREADS = 2,      /* they wait for the disk only; a page of the bucket comes by a callback */
 };
 
-static const int64_t PEER_IDLE_NS = 5 * FG_MINUTE_NS; /* dashboards ask every minute or so */
-
 #define CONF(field) FG_CONF_AT(struct qry_share_settings, field)
 
 /* clang-format off */
@@ -440,7 +438,7 @@ enum fg_code qry_share_create(const struct qry_share_config *config, struct qry_
         .rpc = config->rpc,
         .calls_max = (unsigned)share->settings.requests_max,
         .peers_max = PEERS_MAX,
-        .idle_ns = PEER_IDLE_NS,
+        .idle_ns = FG_PEERS_IDLE_NS,
     });
     if (fg_peer_directory_create(
             &(struct fg_peer_directory_config){.addresses = share->settings.queriers,

@@ -20,7 +20,7 @@ import yaml
 import pods
 import rules
 import tools
-from variants import CLUSTER, DIGEST, REFUSED, VARIANTS, cluster
+from variants import ACCOUNT, CLUSTER, DIGEST, REFUSED, VARIANTS, cluster
 
 import flamegrid  # noqa: E402
 from flamegrid import check  # noqa: E402
@@ -145,6 +145,8 @@ def case_overlay_and_examples(chart):
         overlay = yaml.safe_load(file)
     check(overlay["resources"] == ["../cluster.yaml"], "%s", overlay["resources"])
     check({image["name"] for image in overlay["images"]} == {"flamegrid"}, "%s", overlay["images"])
+    # The manifests name keys, which come before a role.
+    check(not any(patch["target"]["kind"] == "ServiceAccount" for patch in overlay["patches"]), "a role that nothing uses")
     for patch in overlay["patches"]:
         target = (patch["target"]["kind"], patch["target"]["name"])
         check(target in known, "there is no %s", target)
@@ -162,9 +164,16 @@ def case_overlay_and_examples(chart):
         check(used <= hosts and (used or os.path.basename(path) not in ("alloy.yaml", "collector.yaml")), "%s: %s", path, used)
     with open(os.path.join(EXAMPLES, "keda.yaml"), encoding="utf-8") as file:
         scaled = tools.objects(file.read())
+    parts = set()
     for thing in scaled:
         target = thing["spec"]["scaleTargetRef"]
         check((target.get("kind", "Deployment"), target["name"]) in known, "%s", target)
+        parts.add(target["name"].removeprefix("flamegrid-"))
+        for trigger in thing["spec"]["triggers"]:
+            if re.search(r"^max|_age_|_lag_", trigger["metadata"]["query"]):
+                check(trigger.get("metricType") == "Value", "divided by the number of pods: %s", trigger)
+    for work in rules.workloads(chart.objects("KEDA")):
+        check("replicas" not in work["spec"] or rules.component_of(work) not in parts, "%s: an upgrade sets what KEDA has set", rules.name_of(work))
 
 
 # ---- what it means ----
@@ -209,12 +218,14 @@ def case_policies_allow_what_is_needed(chart):
 
 
 def case_own_profiles_go_to_distributors(chart):
-    """With tokens only if the chart was given one: a distributor would refuse what comes without."""
+    """With tokens only if the chart was given one, behind a gateway only if pods are trusted: a distributor would refuse what comes without."""
     for part in ("ingester", "querier", "compactor"):
         url = settings_of(chart.objects("cluster"), part)["self_profiling"]["url"]
         check(url.startswith("http://") and "-distributor." in url and url.endswith(":4040"), "%s: %s", part, url)
         check(settings_of(chart.objects("tokens"), part)["self_profiling"]["token_file"] == "/run/secrets/flamegrid/access/selfProfilingToken", "%s", part)
         check("self_profiling" not in settings_of(chart.objects("tokens without one for self-profiling"), part), "%s", part)
+        check("self_profiling" not in settings_of(chart.objects("header"), part), "a distributor refuses pods: %s", part)
+        check("self_profiling" in settings_of(chart.objects("header with pods that are trusted"), part), "%s", part)
     check("self_profiling" not in settings_of(chart.objects("cluster"), "distributor"), "a distributor takes its own")
     check("self_profiling" not in settings_of(chart.objects("single"), "single"), "a single server takes its own")
 
@@ -228,6 +239,18 @@ def case_pods_start_without_the_token_of_a_later_step(chart):
         check(optional == {"bootstrapToken": False, "masterKey": False, "selfProfilingToken": True}, "%s: %s", part, optional)
     canary = rules.containers_of(find(chart.objects("tokens"), "Deployment", "canary"))[0]["env"]
     check("optional" not in canary[0]["valueFrom"]["secretKeyRef"], "a canary without its token would run until somebody restarts it: %s", canary)
+
+
+def case_workload_identity_reaches_every_pod(chart):
+    """Accounts of all pods have the annotations; an account that others made is that of all pods, and their roles are bound to it."""
+    for name, accounts in (("workload identity", {"fg-flamegrid", "fg-flamegrid-ingester"}), ("an account of others", {ACCOUNT})):
+        things = chart.objects(name)
+        used = {rules.pod_of(work)["spec"]["serviceAccountName"] for work in rules.workloads(things)}
+        check(used == accounts, "%s: pods have the accounts %s", name, used)
+        made = {thing["metadata"]["name"]: thing["metadata"].get("annotations") for thing in things if thing["kind"] == "ServiceAccount"}
+        check(set(made) == accounts - {ACCOUNT} and all(made.values()), "%s: %s", name, made)
+        bound = {subject["name"] for thing in things if thing["kind"] in ("RoleBinding", "ClusterRoleBinding") for subject in thing["subjects"]}
+        check(bound and bound <= accounts, "%s: roles are bound to %s", name, bound)
 
 
 def case_operators_port_is_for_prometheus(chart):
@@ -252,6 +275,84 @@ def case_memory_follows_the_limit(chart):
     check((settings["memory_max_bytes"], settings["loops"], settings["workers"]) == (750_000_000, 2, 4), "%s", settings)
 
 
+def case_ipv6_everywhere(chart):
+    """No address of the other family to listen at, and each service has the family."""
+    things = chart.objects("IPv6")
+    check(settings_of(things, "ingester")["rpc_listen"] == "tls+tcp://[::]:4101", "%s", settings_of(things, "ingester"))
+    check(settings_of(things, "querier")["querier"]["share"]["listen"] == "tls+tcp://[::]:4102", "%s", settings_of(things, "querier"))
+    check("0.0.0.0" not in "".join(text for thing in things if thing["kind"] == "ConfigMap" for name, text in thing["data"].items() if name == "flamegrid.yaml"),
+          "an address of IPv4")
+    services = [thing for thing in things if thing["kind"] == "Service"]
+    check(len(services) > 9, "%d services", len(services))
+    for service in services:
+        check((service["spec"]["ipFamilyPolicy"], service["spec"]["ipFamilies"]) == ("SingleStack", ["IPv6"]), "%s", rules.name_of(service))
+
+
+def case_users_of_pods(chart):
+    """User 10001, or none for a platform that chooses users."""
+    for name, users in (("cluster", {"runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001}), ("OpenShift", {})):
+        for work in rules.workloads(chart.objects(name)):
+            security = rules.pod_of(work)["spec"]["securityContext"]
+            check({key: value for key, value in security.items() if isinstance(value, int) and value is not True} == users, "%s: %s", rules.name_of(work), security)
+    for thing in chart.objects("OpenShift"):
+        if thing["kind"] == "NetworkPolicy":
+            ports = [(port["port"], port["protocol"]) for rule in thing["spec"]["egress"] for port in rule["ports"] if "protocol" in port]
+            check(ports == [(53, "UDP"), (53, "TCP"), (5353, "UDP"), (5353, "TCP")], "%s: %s", rules.name_of(thing), ports)
+
+
+def case_ingesters_have_time_to_wait_and_to_stop(chart):
+    for grace in (180, 300, 600, 3600):
+        things = tools.objects(tools.render(chart.helm, cluster(ingester={"terminationGracePeriodSeconds": grace})))
+        wait = settings_of(things, "ingester").get("ring", {}).get("maintenance_wait", "300s")
+        check(60 <= int(wait.removesuffix("s")) <= 300 and 2 * int(wait.removesuffix("s")) <= grace, "%d s to stop, and a wait of %s", grace, wait)
+        check(rules.pod_of(find(things, "StatefulSet", "ingester"))["spec"]["terminationGracePeriodSeconds"] == grace, "%d", grace)
+    own = tools.objects(tools.render(chart.helm, cluster(settings={**CLUSTER["settings"], "ring": {"maintenance_wait": "0"}})))
+    check(settings_of(own, "ingester")["ring"]["maintenance_wait"] == "0", "%s", settings_of(own, "ingester"))
+
+
+def case_canary_looks_back_as_far_as_limits_allow(chart):
+    """Beyond them it would miss profiles that are only hidden, and raise an alarm."""
+    for values, window in (({}, "12h"), ({"settings": {"limits": {"retention_period": "14d"}}}, "43200s"), ({"settings": {"limits": {"max_query_lookback": "6h"}}}, "19440s"),
+                           ({"settings": {"limits": {"max_query_length": "1h", "retention_period": "2h"}}}, "3240s"),
+                           ({"querier": {"settings": {"limits": {"max_query_lookback": "1h"}}}}, "3240s"), ({"tenants": {"anonymous": {"retention_period": "10h"}}}, "32400s"),
+                           ({"tenants": {"canary": {"retention_period": "10h"}, "anonymous": {"retention_period": "1h"}}, "canary": {"tenant": "canary"}}, "32400s"),
+                           ({"settings": {"limits": {"retention_period": "6h"}}, "tenants": {"anonymous": {"retention_period": "0"}}}, "12h"),
+                           ({"settings": {"limits": {"retention_period": "6h"}}, "canary": {"window": "5h"}}, "5h")):
+        things = tools.objects(tools.render(chart.helm, {**CLUSTER, **values, "settings": {**CLUSTER["settings"], **values.get("settings", {})}}))
+        command = rules.containers_of(find(things, "Deployment", "canary"))[0]["command"]
+        check(command[command.index("--window") + 1] == window, "%s: %s", values, command)
+
+
+def case_sizes_may_be_numbers(chart):
+    """In a file of values, where they are floats; files of settings have them in full."""
+    things = tools.objects(tools.render(chart.helm, {
+        "bucket": CLUSTER["bucket"], "settings": {"bucket": {"type": "s3", "s3": {"bucket": "profiles", "part_size": 16777216}}, "disk_reserve_bytes": 2147483648},
+        "ingester": {"settings": {"memory_max_bytes": 2147483648}}, "querier": {"resources": {"limits": {"memory": 3000000000}}},
+        "tenants": {"shop": {"max_profile_size_bytes": 33554432}}}))
+    settings = settings_of(things, "ingester")
+    check((settings["memory_max_bytes"], settings["bucket"]["s3"]["part_size"]) == (2147483648, 16777216), "%s", settings)
+    check(settings_of(things, "querier")["memory_max_bytes"] == 2250000000, "%s", settings_of(things, "querier"))
+    check(rules.containers_of(find(things, "Deployment", "querier"))[0]["resources"]["limits"]["memory"] == 3000000000, "querier")
+    texts = [text for thing in things if thing["kind"] == "ConfigMap" for text in thing["data"].values()]
+    check(not any(re.search(r": \d[\d.]*e\+\d", text) for text in texts), "%s", texts)
+
+
+def scratch_of(chart, compactor, **settings):
+    """Bytes of the scratch disk."""
+    things = tools.objects(tools.render(chart.helm, cluster(settings={**CLUSTER["settings"], **settings}, compactor={"settings": compactor})))
+    scratch = next(volume for volume in rules.pod_of(find(things, "StatefulSet", "compactor"))["spec"]["volumes"] if volume["name"] == "scratch")
+    return int(scratch["ephemeral"]["volumeClaimTemplate"]["spec"]["resources"]["requests"]["storage"].removesuffix("Mi")) << 20
+
+
+def case_scratch_has_room_for_the_largest_job(chart):
+    """compactor/job.c wants three times the input beyond the reserve, a twentieth of the disk; ext4 takes 3 % and a journal of at most 128 MiB."""
+    for job in (4 << 20, 500_000_000, 1 << 30, 2 << 30, 64 << 30):
+        size = scratch_of(chart, {"compactor": {"job_max_bytes": "%dB" % job}})
+        check(size - size // 20 - size * 3 // 100 - (128 << 20) >= 3 * job, "%d bytes for jobs of %d", size, job)
+        for settings, own in (({"disk_reserve_bytes": "5GiB"}, {}), ({}, {"disk_reserve_bytes": "5GiB"})):
+            check(scratch_of(chart, {"compactor": {"job_max_bytes": "%dB" % job}, **own}, **settings) == size + (5 << 30), "%d: %s %s", job, settings, own)
+
+
 def case_settings_come_in_order(chart):
     """Settings of a part before those of all, before those of the chart; only what changed restarts."""
     before, after = chart.objects("cluster"), chart.objects("settings of parts")
@@ -259,7 +360,7 @@ def case_settings_come_in_order(chart):
     check(settings_of(after, "ingester")["ingester"] == {"commit_delay": "2ms", "workers": 2, "query_workers": 2}, "%s", settings_of(after, "ingester"))
     scratch = find(after, "StatefulSet", "compactor")["spec"]["template"]["spec"]["volumes"]
     check([volume["ephemeral"]["volumeClaimTemplate"]["spec"]["resources"]["requests"]["storage"] for volume in scratch if volume["name"] == "scratch"] ==
-          ["4915Mi"], "%s", scratch)
+          ["7628Mi"], "%s", scratch)
     changed = tools.objects(tools.render(chart.helm, cluster(querier={"settings": {"querier": {"timeout": "30s"}}})))
 
     def sums(things):
@@ -278,6 +379,10 @@ def case_zones(chart):
         check({"name": "FG_RING_ZONE", "value": zone} in pod["containers"][0]["env"], "%s", zone)
         check({"name": "FG_INGESTER_KUBERNETES_STATEFULSET", "value": work["metadata"]["name"]} in pod["containers"][0]["env"], "%s", zone)
         check(work["spec"]["selector"]["matchLabels"]["flamegrid/zone"] == zone, "%s", zone)
+    long = [work for work in rules.workloads(chart.objects("long names")) if rules.component_of(work) == "ingester"]
+    for number, (zone, work) in enumerate(zip("ab", long)):
+        check(work["metadata"]["name"] == "f" * 40 + "-ingester-c%d" % (number + 1) and len(work["metadata"]["name"]) == 52, "%s", work["metadata"]["name"])
+        check(rules.pod_of(work)["spec"]["nodeSelector"] == {"topology.kubernetes.io/zone": "northamerica-northeast1-" + zone}, "%s", zone)
     role = find(things, "Role", "ingester")
     check(role["rules"] == [{"apiGroups": ["apps"], "resources": ["statefulsets"], "resourceNames": [work["metadata"]["name"] for work in sets],
                              "verbs": ["get"]}], "%s", role)
@@ -449,8 +554,8 @@ def main():
         tally.run("refused: " + name, case_refused, chart, name)
     for minor in range(tools.OLDEST, tools.NEWEST + 1):
         tally.run("schemas: 1.%d" % minor, case_schemas, chart, minor)
-    for case in (case_schemas_refuse_what_there_is_not, case_manifests, case_overlay_and_examples, case_render_is_stable, case_policies_allow_what_is_needed, case_own_profiles_go_to_distributors, case_operators_port_is_for_prometheus,
-                 case_memory_follows_the_limit, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
+    for case in (case_schemas_refuse_what_there_is_not, case_manifests, case_overlay_and_examples, case_render_is_stable, case_policies_allow_what_is_needed, case_own_profiles_go_to_distributors, case_workload_identity_reaches_every_pod, case_pods_start_without_the_token_of_a_later_step, case_operators_port_is_for_prometheus,
+                 case_memory_follows_the_limit, case_ipv6_everywhere, case_users_of_pods, case_canary_looks_back_as_far_as_limits_allow, case_ingesters_have_time_to_wait_and_to_stop, case_sizes_may_be_numbers, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
                  case_routes_agree_with_the_programs, case_every_setting_may_be_a_value, pods.case_a_cluster_of_rendered_pods):
         tally.run(case.__name__[len("case_"):].replace("_", " "), case, chart)
     if options.all:

@@ -4,6 +4,8 @@ import re
 
 import yaml
 
+from variants import ACCOUNT
+
 WORKLOADS = ("Deployment", "StatefulSet")
 # Keys and texts that would be a secret in plain sight.
 SECRET_KEY = re.compile(r"^(.*_)?(password|passwd|secret_key|session_token|token|private_key)$", re.I)
@@ -44,6 +46,13 @@ def names_are_unique(things):
         seen.add(key)
 
 
+def names_are_short_enough(things):
+    """A label of pods has the name of a StatefulSet and a hash: without room for it there are no pods."""
+    for thing in things:
+        if len(thing["metadata"]["name"]) > (52 if thing["kind"] == "StatefulSet" else 63):
+            yield "%s: %d characters" % (name_of(thing), len(thing["metadata"]["name"]))
+
+
 def labels_are_complete(things):
     for thing in things:
         for label in ("name", "instance", "component", "part-of", "version", "managed-by"):
@@ -56,7 +65,7 @@ def pods_are_restricted(things):
     for thing in workloads(things):
         pod = pod_of(thing)["spec"]
         security = pod["securityContext"]
-        if not (security["runAsNonRoot"] is True and security["runAsUser"] > 0 and security["seccompProfile"] == {"type": "RuntimeDefault"}):
+        if not (security["runAsNonRoot"] is True and security.get("runAsUser", 1) > 0 and security["seccompProfile"] == {"type": "RuntimeDefault"}):
             yield "%s: security context of the pod" % name_of(thing)
         if security["fsGroupChangePolicy"] != "OnRootMismatch" or pod["automountServiceAccountToken"] is not False or pod["enableServiceLinks"] is not False:
             yield "%s: groups of files, token or service links" % name_of(thing)
@@ -126,7 +135,7 @@ def references_lead_somewhere(things):
         if thing["kind"] in WORKLOADS:
             pod = pod_of(thing)["spec"]
             wanted += ["ConfigMap/" + volume["configMap"]["name"] for volume in pod.get("volumes", []) if "configMap" in volume]
-            if pod["serviceAccountName"] != "default":
+            if pod["serviceAccountName"] not in ("default", ACCOUNT):
                 wanted.append("ServiceAccount/" + pod["serviceAccountName"])
             if thing["kind"] == "StatefulSet":
                 wanted.append("Service/" + thing["spec"]["serviceName"])
@@ -209,7 +218,7 @@ def secrets_are_references(things):
         yield from look(name_of(thing), thing)
 
 
-RULES = (names_are_unique, labels_are_complete, pods_are_restricted, pods_are_complete, references_lead_somewhere, selectors_find_pods,
+RULES = (names_are_unique, names_are_short_enough, labels_are_complete, pods_are_restricted, pods_are_complete, references_lead_somewhere, selectors_find_pods,
          every_pod_has_a_policy, secrets_are_references)
 
 

@@ -1,8 +1,11 @@
 """Values for the tests: one set for each choice that the chart offers."""
 
 BUCKET = {"bucket": {"type": "s3", "s3": {"bucket": "profiles", "endpoint": "https://minio.example:9000"}}}
+BEHIND_A_GATEWAY = {**BUCKET, "access": {"trusted_cidrs": "10.0.0.0/8"}}
 CLUSTER = {"settings": BUCKET, "bucket": {"existingSecret": "bucket-keys"}}
 DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+ACCOUNT = "made-by-others"
 
 
 def cluster(**more):
@@ -28,13 +31,17 @@ EXTRAS = {"labels": {"team": "platform"}, "annotations": {"note": "1"}, "nodeSel
 VARIANTS = {
     "cluster": (CLUSTER, 25),
     "single": ({"mode": "single"}, 25),
-    "single over an object store": (cluster(mode="single", settings={**BUCKET, "access": {"trusted_cidrs": "10.0.0.0/8"}}, access={"mode": "header"}), 25),
+    "single over an object store": (cluster(mode="single", settings=BEHIND_A_GATEWAY, access={"mode": "header", "podsTrusted": True}), 25),
+    "header": (cluster(settings=BEHIND_A_GATEWAY, access={"mode": "header"}, canary={"enabled": False}), 25),
+    "header with pods that are trusted": (cluster(settings=BEHIND_A_GATEWAY, access={"mode": "header", "podsTrusted": True}, distributor={"queryProxy": True}), 25),
     "medium": (cluster(size="medium"), 25),
     "large": (cluster(size="large"), 25),
     "names": (cluster(fullnameOverride="flames", **{"global": {"imageRegistry": "registry.example", "imagePullSecrets": [{"name": "pull"}]}},
                       image={"digest": DIGEST}, clusterDomain="k8s.example"), 25),
     "workload identity": ({"settings": BUCKET, "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x"}}}, 25),
     "calls in the clear": (cluster(rpc={"tls": "off"}), 25),
+    "IPv6": (cluster(rpc={"listenHost": "::"}, service={"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"]}, scraper={"enabled": True},
+                     monitoring=MONITORS), 28),
     "certificates": (cluster(rpc={"tls": "certificates", "certificates": {"ingester": "i", "distributor": "d", "querier": "q"}}), 25),
     "cert-manager": (cluster(rpc={"tls": "certManager"}), 25),
     "cert-manager with an issuer": (cluster(rpc={"tls": "certManager", "certManager": {"issuerRef": {"kind": "ClusterIssuer", "name": "ours"}}}), 25),
@@ -46,10 +53,15 @@ VARIANTS = {
     "monitoring": (cluster(monitoring=MONITORS), 25),
     "routes": (cluster(routes=ROUTES), 25),
     "zones": (cluster(zones=["a", "b", "c"], ingester={"replicas": 2}), 25),
+    "long names": (cluster(fullnameOverride="f" * 50, zones=[{"name": "c1", "zone": "northamerica-northeast1-a"}, {"name": "c2", "zone": "northamerica-northeast1-b"}],
+                           ingester={"replicas": 2}, scraper={"enabled": True}), 28),
+    "long zones": (cluster(fullnameOverride="flamegrid", zones=["northamerica-northeast1-a", "northamerica-northeast1-b"], ingester={"replicas": 2}), 25),
     "query proxy": (cluster(distributor={"queryProxy": True}), 25),
     "scrapers": (cluster(scraper={"enabled": True, "replicas": 2}), 28),
     "scrapers of one namespace": (cluster(scraper={"enabled": True, "settings": {"scrape": {"kubernetes": {"pods": True, "namespace": "shop"}}}}), 28),
     "without autoscaling": (cluster(distributor={"autoscaling": {"enabled": False}}, querier={"autoscaling": {"enabled": False}, "replicas": 3}), 25),
+    "KEDA": (cluster(querier={"replicas": None, "autoscaling": {"enabled": False}}, compactor={"replicas": None}), 25),
+    "OpenShift": (cluster(pod={"securityContext": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}}, networkPolicy={"dnsPorts": [53, 5353]}), 25),
     "without budgets": (cluster(**{part: {"podDisruptionBudget": {"enabled": False}} for part in ("ingester", "distributor", "querier", "compactor")}), 25),
     "without a canary": (cluster(canary={"enabled": False}), 25),
     "without policies": (cluster(networkPolicy={"enabled": False}), 25),
@@ -65,9 +77,12 @@ VARIANTS = {
     "one replica of each profile": (cluster(settings={**BUCKET, "ring": {"replicas": 1}}, ingester={"replicas": 1}), 25),
     "scaled down by hand": (cluster(ingester={"scaleDown": False}), 25),
     "no account of its own": (cluster(serviceAccount={"create": False}), 25),
+    "an account of others": ({"settings": BUCKET, "serviceAccount": {"create": False, "name": ACCOUNT}, "scraper": {"enabled": True}}, 28),
     "settings of parts": (cluster(settings={**BUCKET, "log_level": "warn", "limits": {"max_query_length": "31d"}},
                                   ingester={"settings": {"log_level": "debug", "ingester": {"commit_delay": "2ms"}}},
                                   compactor={"settings": {"compactor": {"job_max_bytes": "2GiB"}}}), 25),
+    "sizes as numbers": (cluster(settings={"bucket": {"type": "s3", "s3": {"bucket": "profiles", "part_size": 16777216}}},
+                                 ingester={"settings": {"memory_max_bytes": 2147483648}}, querier={"resources": {"limits": {"memory": 3000000000}}}), 25),
 }
 
 # What `helm template` has to refuse, and what it has to say.
@@ -89,6 +104,11 @@ REFUSED = {
     "tokens without one for the canary": (cluster(access={**TOKENS, "canaryToken": {"existingSecret": ""}}), "the canary needs access.canaryToken.existingSecret"),
     "tokens without one for Prometheus": (cluster(access={**TOKENS, "metricsToken": {"existingSecret": ""}}, monitoring=MONITORS),
                                           "Prometheus needs access.metricsToken.existingSecret"),
+    "a canary that is not trusted": (cluster(settings=BEHIND_A_GATEWAY, access={"mode": "header"}), "the canary calls from the address of its pod"),
+    "a query proxy that is not trusted": (cluster(settings=BEHIND_A_GATEWAY, access={"mode": "header"}, canary={"enabled": False}, distributor={"queryProxy": True}),
+                                          "distributors pass queries on from the addresses of their pods"),
+    "a canary without a tenant": (cluster(settings={**BUCKET, "multitenancy_enabled": True}), "canary.tenant names the canary's tenant"),
+    "a canary without a tenant of a single server": ({"mode": "single", "single": {"settings": {"multitenancy_enabled": True}}}, "canary.tenant names the canary's tenant"),
     "an unknown limit of a tenant": (cluster(tenants={"shop": {"ingestion_rte_mb": 4}}), "additional properties 'ingestion_rte_mb' not allowed"),
     "a limit of a tenant out of range": (cluster(tenants={"shop": {"shard_factor": 13}}), "maximum: got 13, want 12"),
     "a size of a tenant out of range": (cluster(tenants={"shop": {"max_profile_size_bytes": "2GiB"}}), "limits.max_profile_size_bytes: 2GiB is more than 1GiB"),
@@ -97,5 +117,11 @@ REFUSED = {
     "fewer ingesters than their own setting": (cluster(ingester={"replicas": 1, "settings": {"ring": {"replicas": 2}}}), "1 ingesters cannot keep 2 replicas"),
     "pod certificates before 1.37": (cluster(rpc={"tls": "podCertificate", "podCertificate": {"signerName": "example.com/x"}}), "needs Kubernetes 1.37"),
     "a certificate that is missing": (cluster(rpc={"tls": "certificates", "certificates": {"ingester": "i"}}), "rpc.certificates.distributor names a Secret"),
+    "a name that is too long": (cluster(fullnameOverride="flamegrid-of-the-platform-team", zones=["eu-west-1a", "eu-west-1b", "northamerica-northeast1-a"]),
+                                "ingester-northamerica-northeast1-a has a name of 65 characters, and 52 are allowed"),
+    "no time to stop": (cluster(ingester={"terminationGracePeriodSeconds": 120}), "terminationGracePeriodSeconds: 120 s are too short"),
+    "a wait that is too long for the time to stop": (cluster(settings={**BUCKET, "ring": {"maintenance_wait": "4m"}}, ingester={"terminationGracePeriodSeconds": 400}),
+                                                     "ring.maintenance_wait: 4m is more than half of"),
+    "a canary that looks too far": (cluster(settings={**BUCKET, "limits": {"retention_period": "1d"}}, canary={"window": "25h"}), "canary.window: 25h is more than"),
     "no secret for calls": (cluster(rpc={"secret": {"existingSecret": ""}}), "rpc.secret.existingSecret names the Secret"),
 }

@@ -149,6 +149,7 @@ def settings_schemas(build):
 
 QUANTITY = "^[0-9]+(Ki|Mi|Gi|Ti|k|M|G|T)?$"
 CPU = "^([0-9]+m|[0-9]+([.][0-9]+)?)$"
+ZONE = "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 RATE = {"type": "string", "pattern": "^[0-9]+/[sm]$"}
 AMOUNT = {"type": ["string", "integer"], "pattern": QUANTITY}
 RESOURCES = {"type": "object", "properties": {"cpu": {"type": ["string", "number"], "pattern": CPU}, "memory": AMOUNT}}
@@ -160,8 +161,17 @@ VALUES = {
     "image.pullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
     "service.type": {"enum": ["ClusterIP", "NodePort", "LoadBalancer"]},
     "access.mode": {"enum": ["none", "header", "token"]},
+    "service.ipFamilyPolicy": {"enum": ["", "SingleStack", "PreferDualStack", "RequireDualStack"]},
+    "service.ipFamilies": {"type": "array", "uniqueItems": True, "items": {"enum": ["IPv4", "IPv6"]}},
+    "rpc.listenHost": {"enum": ["0.0.0.0", "::"]},
     "rpc.tls": {"enum": ["secret", "certificates", "certManager", "podCertificate", "off"]},
-    "zones": {"type": "array", "uniqueItems": True, "items": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,18}[a-z0-9])?$"}},
+    "zones": {"type": "array", "uniqueItems": True, "items": {
+        "type": ["string", "object"], "pattern": ZONE, "additionalProperties": False, "required": ["name"],
+        "properties": {"name": {"type": "string", "pattern": ZONE}, "zone": {"type": "string", "pattern": ZONE}}}},
+    **{part + ".replicas": {"type": ["integer", "null"], "minimum": 0} for part in ("distributor", "querier", "compactor")},
+    "securityContext": closed({**{key: {"type": ["integer", "null"], "minimum": 1} for key in ("runAsUser", "runAsGroup", "fsGroup")},
+                               "supplementalGroups": {"type": "array", "items": {"type": "integer"}}, "seLinuxOptions": {"type": "object"},
+                               "appArmorProfile": {"type": "object"}}),
     "hostUsers": {"type": ["boolean", "null"]},
     "updateStrategy": {"enum": ["RollingUpdate", "OnDelete"]},
     "persistence.size": {"type": "string", "pattern": QUANTITY},
@@ -174,7 +184,7 @@ VALUES = {
     "resources": closed({"requests": RESOURCES, "limits": RESOURCES, "claims": {"type": "array"}}),
     "canary.rate": RATE,
     "canary.reads": RATE,
-    "canary.window": {"type": "string", "pattern": "^([0-9]+[dhms])+$"},
+    "canary.window": {"type": "string", "pattern": "^([0-9]+[dhms])*$"},
     "sizes": {"type": "object", "additionalProperties": {"$ref": "#/definitions/size"}},
     "tenants": {"type": "object", "additionalProperties": {"$ref": "#/definitions/settings/properties/limits"}},
     "dashboards.labels": {"type": "object", "additionalProperties": {"type": "string"}},

@@ -5,6 +5,8 @@ at the minute `at`, with the labels `labels` besides cluster and namespace, and 
 that name at the same minute: it is as near to the threshold as its unit allows.
 """
 
+import os
+import re
 from typing import NamedTuple
 
 PROCESS = 'cluster="eu",namespace="profiles",instance="node-1:5040"'
@@ -39,6 +41,14 @@ def canary(lost="0x120", double="0x120", foreign="0x120"):
 def disk(free, state="0x600", role="data"):
     return {'flamegrid_disk_free_bytes{@,disk="%s"}' % role: free, 'flamegrid_disk_size_bytes{@,disk="%s"}' % role: "1000x600",
             'flamegrid_disk_state{@,disk="%s"}' % role: state}
+
+
+def peer_lingers_minutes():
+    """How long a service still has the metrics of one that has gone: common/net/rpc/peers.h, looked at every quarter of that."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "common", "net", "rpc", "peers.h")
+    with open(path, encoding="utf-8") as file:
+        minutes = int(re.search(r"#define FG_PEERS_IDLE_NS \((\d+) \* FG_MINUTE_NS\)", file.read()).group(1))
+    return minutes + (minutes + 3) // 4
 
 
 CASES = (
@@ -101,6 +111,10 @@ CASES = (
           'flamegrid_rpc_peer_connected{cluster="eu",namespace="profiles",instance="node-2:5040",peer="ingester-2"}': "1x5 0x20"},
          {'flamegrid_rpc_peer_connected{@,peer="ingester-2"}': "1x12 0x4 1x9"},
          "2 services have had no connection to ingester-2 for five minutes.", {"peer": "ingester-2"}),
+    # After a rollout or a scale-down: the one that called it has its metrics for a while, and they end at the minute 20.
+    Case("FlamegridMemberAway", 20, {'flamegrid_rpc_peer_connected{@,peer="querier-2"}': "1x5 0x20"},
+         {'flamegrid_rpc_peer_connected{@,peer="querier-2"}': "1x%d 0x%d" % (20 - peer_lingers_minutes() - 1, peer_lingers_minutes())},
+         "1 services have had no connection to querier-2 for five minutes.", {"peer": "querier-2"}),
     Case("FlamegridRingNotDrained", 150, {"flamegrid_ring_undrained_revisions{@}": "2x200"},
          {"flamegrid_ring_undrained_revisions{@}": "2x110 0 2x90"},
          "Queries ask the owners of 2 older revisions of the ring, as an ingester has not committed what it holds."),

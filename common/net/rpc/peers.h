@@ -10,9 +10,18 @@
 #ifndef FG_COMMON_NET_RPC_PEERS_H
 #define FG_COMMON_NET_RPC_PEERS_H
 
+#include "common/base/time.h"
 #include "common/net/rpc/rpc.h"
 
 struct fg_peers;
+
+/*
+ * How long services keep the unused peer of one that may be gone: longer than the minute between
+ * two repairs or two refreshes of a dashboard. Within it and a quarter more the peer's metrics
+ * disappear, before five minutes without a connection are an alert (FlamegridMemberAway in
+ * deploy/prometheus/alerts.yaml).
+ */
+#define FG_PEERS_IDLE_NS (2 * FG_MINUTE_NS)
 
 struct fg_peers_config {
     struct fg_rpc *rpc; /* borrowed; NULL as for fg_peer_dial() */

@@ -2,7 +2,8 @@
 
 {{/* Bytes of a size of Kubernetes (2Gi, 500M) or of ours (2GiB, 500MB). */}}
 {{- define "flamegrid.bytes" -}}
-{{- $text := toString . -}}
+{{- /* Numbers of a file of values are floats, whose text has an exponent. */ -}}
+{{- $text := toString (ternary (int64 .) . (kindIs "float64" .)) -}}
 {{- $number := regexFind "^[0-9]+" $text -}}
 {{- $unit := regexFind "[A-Za-z]*$" $text | trimSuffix "B" -}}
 {{- $units := dict "" 1 "K" 1000 "k" 1000 "M" 1000000 "G" 1000000000 "T" 1000000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 -}}
@@ -62,15 +63,59 @@
 {{- end -}}
 {{- end -}}
 
+{{/* A job starts when three times its input fits beyond the reserve, which is a twentieth of the disk if no setting says more. The rest is for
+     what the file system needs itself. */}}
 {{- define "flamegrid.scratchSize" -}}
 {{- $job := dig "compactor" "job_max_bytes" (dig "compactor" "job_max_bytes" "1GiB" .Values.settings) .Values.compactor.settings -}}
-{{- div (mul (include "flamegrid.bytes" $job | int64) 12) (mul 5 1048576) -}}Mi
+{{- $reserve := default (index .Values.settings "disk_reserve_bytes" | default 0) .Values.compactor.settings.disk_reserve_bytes -}}
+{{- $bytes := add (div (mul (include "flamegrid.bytes" $job | int64) 18) 5) (include "flamegrid.bytes" $reserve | int64) -}}
+{{- add (div $bytes 1048576) 256 -}}Mi
+{{- end -}}
+
+{{/* How long an ingester waits for its turn to stop: half of its time at most, since it hands over after that. */}}
+{{- define "flamegrid.maintenanceWait" -}}
+{{ printf "%ds" (min 300 (div (sub (int .Values.ingester.terminationGracePeriodSeconds) 60) 2)) }}
+{{- end -}}
+
+{{/* Nanoseconds of the shortest limit that keeps the canary from profiles of its own; 0: there is none. */}}
+{{- define "flamegrid.canaryReach" -}}
+{{- $values := .Values -}}
+{{- $reach := 0 -}}
+{{- range $limit := list "retention_period" "max_query_lookback" "max_query_length" -}}
+{{- $given := list -}}
+{{- $of := get $values.tenants (default "anonymous" $values.canary.tenant) | default dict -}}
+{{- if hasKey $of $limit -}}
+{{- $given = list (get $of $limit) -}}
+{{- else -}}
+{{- range list $values.settings $values.querier.settings $values.compactor.settings $values.single.settings -}}
+{{- $given = append $given (dig "limits" $limit "0" .) -}}
+{{- end -}}
+{{- end -}}
+{{- range $given -}}
+{{- $one := include "flamegrid.nanoseconds" . | int64 -}}
+{{- if and (gt $one 0) (or (eq $reach 0) (lt $one $reach)) }}{{ $reach = $one }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- $reach -}}
+{{- end -}}
+
+{{/* How far the canary looks back: a tenth less than it may, so that a slow query is within the limit, too. */}}
+{{- define "flamegrid.canaryWindow" -}}
+{{- $reach := include "flamegrid.canaryReach" . | int64 -}}
+{{- if ne .Values.canary.window "" -}}
+{{ .Values.canary.window }}
+{{- else if gt $reach 0 -}}
+{{ max 1 (min 43200 (div (mul (div $reach 1000000000) 9) 10)) }}s
+{{- else -}}
+12h
+{{- end -}}
 {{- end -}}
 
 {{/* Not empty: the part sends profiles of itself to distributors, which take their own. Of (dict "root" $ "part" "ingester"). */}}
 {{- define "flamegrid.sendsOwnProfiles" -}}
 {{- $access := .root.Values.access -}}
-{{- if and (has .part (list "ingester" "querier" "compactor")) (or (ne $access.mode "token") (ne $access.selfProfilingToken.existingSecret "")) -}}true{{- end -}}
+{{- $taken := dict "none" true "header" $access.podsTrusted "token" (ne $access.selfProfilingToken.existingSecret "") -}}
+{{- if and (has .part (list "ingester" "querier" "compactor")) (get $taken $access.mode) -}}true{{- end -}}
 {{- end -}}
 
 {{/* The file that a part reads. Of (dict "root" $ "part" "ingester"). Later ones of these come before earlier ones: what the chart proposes,
@@ -136,7 +181,8 @@
 {{- $_ := set $proposed "ingester" (dict "workers" $threads "query_workers" $threads) -}}
 {{- end -}}
 {{- if eq $part "ingester" -}}
-{{- $_ := set $fixed "rpc_listen" (printf "%s://0.0.0.0:4101" (include "flamegrid.rpcScheme" $root)) -}}
+{{- $_ := set $fixed "rpc_listen" (printf "%s://%s:4101" (include "flamegrid.rpcScheme" $root) (include "flamegrid.rpcListenHost" $root)) -}}
+{{- $_ := set $proposed "ring" (dict "maintenance_wait" (include "flamegrid.maintenanceWait" $root)) -}}
 {{- $_ := set $proposed "leave_timeout" (printf "%ds" (max 1 (sub (int $own.terminationGracePeriodSeconds) 60))) -}}
 {{- end -}}
 {{- if eq $part "distributor" -}}
@@ -161,7 +207,7 @@
 {{- end -}}
 {{- if $own.share -}}
 {{- $scheme := include "flamegrid.rpcScheme" $root -}}
-{{- $_ := set $querier "share" (dict "listen" (printf "%s://0.0.0.0:4102" $scheme) "queriers" (printf "%s://%s:4102" $scheme (include "flamegrid.host" (dict "root" $root "part" "querier-share")))) -}}
+{{- $_ := set $querier "share" (dict "listen" (printf "%s://%s:4102" $scheme (include "flamegrid.rpcListenHost" $root)) "queriers" (printf "%s://%s:4102" $scheme (include "flamegrid.host" (dict "root" $root "part" "querier-share")))) -}}
 {{- end -}}
 {{- with $querier -}}{{- $_ := set $fixed "querier" $querier -}}{{- end -}}
 {{- end -}}
@@ -187,6 +233,20 @@
 {{- if lt $ingesters $copies -}}
 {{- fail (printf "ingester.replicas: %d ingesters cannot keep %d replicas of each profile (settings.ring.replicas)" $ingesters $copies) -}}
 {{- end -}}
+{{- $grace := int .Values.ingester.terminationGracePeriodSeconds -}}
+{{- if lt $grace 180 -}}
+{{- fail (printf "ingester.terminationGracePeriodSeconds: %d s are too short for ingesters that wait for each other and hand over; at least 180" $grace) -}}
+{{- end -}}
+{{- $wait := dig "ring" "maintenance_wait" (dig "ring" "maintenance_wait" "0" .Values.settings) .Values.ingester.settings -}}
+{{- if gt (mul 2 (include "flamegrid.nanoseconds" $wait | int64)) (mul $grace 1000000000) -}}
+{{- fail (printf "setting ring.maintenance_wait: %v is more than half of ingester.terminationGracePeriodSeconds, %d" $wait $grace) -}}
+{{- end -}}
+{{- range (include "flamegrid.ingesterSets" . | fromJsonArray) -}}
+{{- /* Kubernetes puts the name and a hash of 10 characters into a label of at most 63. */ -}}
+{{- if gt (len .name) 52 -}}
+{{- fail (printf "zones: the StatefulSet %s has a name of %d characters, and 52 are allowed: give the zone a shorter name, {name: a, zone: %s}, or the release (fullnameOverride)" .name (len .name) .zone) -}}
+{{- end -}}
+{{- end -}}
 {{- if or (ne (dig "bucket" "type" "" .Values.settings) "s3") (eq (dig "bucket" "s3" "bucket" "" .Values.settings) "") -}}
 {{- fail "a cluster needs an object store: set settings.bucket.type to s3 and settings.bucket.s3.bucket to its bucket" -}}
 {{- end -}}
@@ -208,6 +268,23 @@
 {{- end -}}
 {{- if and (or .Values.monitoring.podMonitor.enabled .Values.monitoring.serviceMonitor.enabled) (eq .Values.access.mode "token") (eq .Values.access.metricsToken.existingSecret "") -}}
 {{- fail "access.mode is token: Prometheus needs access.metricsToken.existingSecret" -}}
+{{- end -}}
+{{- if and (eq .Values.access.mode "header") (not .Values.access.podsTrusted) -}}
+{{- if .Values.canary.enabled -}}
+{{- fail "access.mode is header: the canary calls from the address of its pod: set access.podsTrusted to true if settings.access.trusted_cidrs has those of pods, or canary.enabled to false" -}}
+{{- end -}}
+{{- if and (eq .Values.mode "cluster") .Values.distributor.queryProxy -}}
+{{- fail "access.mode is header: distributors pass queries on from the addresses of their pods: set access.podsTrusted to true if settings.access.trusted_cidrs has these, or distributor.queryProxy to false" -}}
+{{- end -}}
+{{- end -}}
+{{- $front := index .Values (ternary "single" "distributor" (eq .Values.mode "single")) -}}
+{{- $tenants := dig "multitenancy_enabled" (dig "multitenancy_enabled" false .Values.settings) $front.settings -}}
+{{- if and .Values.canary.enabled $tenants (ne .Values.access.mode "token") (eq .Values.canary.tenant "") -}}
+{{- fail "settings.multitenancy_enabled is true: canary.tenant names the canary's tenant, or set canary.enabled to false" -}}
+{{- end -}}
+{{- $reach := include "flamegrid.canaryReach" . | int64 -}}
+{{- if and .Values.canary.enabled (gt $reach 0) (gt (include "flamegrid.nanoseconds" (include "flamegrid.canaryWindow" .) | int64) $reach) -}}
+{{- fail (printf "canary.window: %s is more than limits.retention_period, max_query_lookback or max_query_length of its tenant: it would miss profiles" .Values.canary.window) -}}
 {{- end -}}
 {{- if and .Values.canary.enabled (eq .Values.access.mode "token") (eq .Values.access.canaryToken.existingSecret "") -}}
 {{- fail "access.mode is token: the canary needs access.canaryToken.existingSecret, or set canary.enabled to false" -}}

@@ -46,13 +46,14 @@ labels:
 {{- end -}}
 {{- end -}}
 
+{{/* An account that others made, for example with a role of the cloud, is that of all pods. Of (dict "root" $ "part" "ingester"). */}}
 {{- define "flamegrid.serviceAccount" -}}
-{{- if has .part (include "flamegrid.apiParts" .root | fromJsonArray) -}}
-{{ include "flamegrid.fullname" .root }}-{{ .part }}
-{{- else if .root.Values.serviceAccount.create -}}
-{{ default (include "flamegrid.fullname" .root) .root.Values.serviceAccount.name }}
-{{- else -}}
+{{- if not .root.Values.serviceAccount.create -}}
 {{ default "default" .root.Values.serviceAccount.name }}
+{{- else if has .part (include "flamegrid.apiParts" .root | fromJsonArray) -}}
+{{ include "flamegrid.fullname" .root }}-{{ .part }}
+{{- else -}}
+{{ default (include "flamegrid.fullname" .root) .root.Values.serviceAccount.name }}
 {{- end -}}
 {{- end -}}
 
@@ -67,7 +68,7 @@ labels:
 {{- toJson $parts -}}
 {{- end -}}
 
-{{/* The parts that ask the API server, in a list: they have service accounts of their own. */}}
+{{/* The parts that ask the API server, in a list: they have roles, and service accounts of their own if the chart makes accounts. */}}
 {{- define "flamegrid.apiParts" -}}
 {{- $parts := list -}}
 {{- if eq .Values.mode "cluster" -}}
@@ -75,6 +76,17 @@ labels:
 {{- if .Values.scraper.enabled }}{{- $parts = append $parts "scraper" }}{{ end -}}
 {{- end -}}
 {{- toJson $parts -}}
+{{- end -}}
+
+{{/* The StatefulSets of ingesters, in a list: one for each of zones, or one without a zone. A zone is a text, or a map with another name for its set. */}}
+{{- define "flamegrid.ingesterSets" -}}
+{{- $name := printf "%s-ingester" (include "flamegrid.fullname" .) -}}
+{{- $sets := list -}}
+{{- range (default (list "") .Values.zones) -}}
+{{- $zone := ternary . (dict "name" .) (kindIs "map" .) -}}
+{{- $sets = append $sets (dict "name" (ternary $name (printf "%s-%s" $name $zone.name) (eq $zone.name "")) "zone" (default $zone.name $zone.zone)) -}}
+{{- end -}}
+{{- toJson $sets -}}
 {{- end -}}
 
 {{/* "true" if the cluster has at least this version. Of (dict "root" $ "version" "1.30"). */}}
@@ -93,6 +105,20 @@ labels:
 
 {{- define "flamegrid.rpcScheme" -}}
 {{ ternary "tcp" "tls+tcp" (eq .Values.rpc.tls "off") }}
+{{- end -}}
+
+{{- define "flamegrid.rpcListenHost" -}}
+{{ ternary "[::]" .Values.rpc.listenHost (eq .Values.rpc.listenHost "::") }}
+{{- end -}}
+
+{{/* The families of addresses of a service. */}}
+{{- define "flamegrid.ipFamilies" -}}
+{{- with .Values.service.ipFamilyPolicy }}
+ipFamilyPolicy: {{ . }}
+{{- end }}
+{{- with .Values.service.ipFamilies }}
+ipFamilies: {{ toJson . }}
+{{- end }}
 {{- end -}}
 
 {{/* The name that all certificates of services have. */}}

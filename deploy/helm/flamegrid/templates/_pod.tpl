@@ -182,7 +182,7 @@ spec:
 {{- $values := .root.Values -}}
 {{- if eq .part "canary" -}}
 {{- $single := eq $values.mode "single" -}}
-{{- $args := list "/usr/bin/flamegrid" "canary" "--through" (include "flamegrid.url" (dict "root" .root "part" (ternary "single" "distributor" $single))) "--ask" (include "flamegrid.url" (dict "root" .root "part" (ternary "single" "querier" $single))) "--listen" ":9090" "--rate" $values.canary.rate "--reads" $values.canary.reads "--window" $values.canary.window -}}
+{{- $args := list "/usr/bin/flamegrid" "canary" "--through" (include "flamegrid.url" (dict "root" .root "part" (ternary "single" "distributor" $single))) "--ask" (include "flamegrid.url" (dict "root" .root "part" (ternary "single" "querier" $single))) "--listen" ":9090" "--rate" $values.canary.rate "--reads" $values.canary.reads "--window" (include "flamegrid.canaryWindow" .root) -}}
 {{- with $values.canary.tenant }}{{ $args = concat $args (list "--tenant" .) }}{{ end -}}
 {{- if and $values.tls.existingSecret $values.tls.caKey }}{{ $args = concat $args (list "--ca-file" (printf "/run/secrets/flamegrid/tls/%s" $values.tls.caKey)) }}{{ end -}}
 {{- toYaml $args -}}
@@ -339,11 +339,11 @@ spec:
   {{- end }}
   securityContext:
     runAsNonRoot: true
-    runAsUser: 10001
-    runAsGroup: 10001
-    fsGroup: 10001
-    fsGroupChangePolicy: OnRootMismatch
     seccompProfile: {type: RuntimeDefault}
+    fsGroupChangePolicy: OnRootMismatch
+    {{- with $pod.securityContext }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
   {{- $nodes := $pod.nodeSelector }}
   {{- with .zone }}
   {{- $nodes = mergeOverwrite (dict "topology.kubernetes.io/zone" .) $nodes }}
