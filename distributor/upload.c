@@ -43,11 +43,12 @@ static const int64_t EXPIRED_LOG_NS = FG_MINUTE_NS; /* between two lines */
 
 struct dist_upload_item {
     struct dist_delivery *delivery;
-    struct dist_encoded_batch *encoded; /* as it was sent last */
-    uint64_t raw_bytes;                 /* of its profiles */
-    uint32_t tag;                       /* of the upload when it was added */
-    bool incomplete;                    /* its batch has undefined stacks */
-    bool done;                          /* no round follows */
+    struct dist_encoded_batch *encoded;  /* as it was sent last */
+    struct dist_upload_account *account; /* of the tenant of its profiles */
+    uint64_t raw_bytes;                  /* of its profiles */
+    uint32_t tag;                        /* of the upload when it was added */
+    bool incomplete;                     /* its batch has undefined stacks */
+    bool done;                           /* no round follows */
 };
 
 /* ---- items ---- */
@@ -59,6 +60,120 @@ static void item_end(struct dist_upload_item *item)
     dist_delivery_leave(fg_take(item->delivery));
     dist_encoded_batch_unref(fg_take(item->encoded));
     item->done = true;
+}
+
+/* ---- accounts ---- */
+
+static void account_init(const struct dist_upload *upload, struct dist_upload_account *account,
+                         struct fg_slice tenant)
+{
+    account->tenant = tenant;
+    account->limits = fg_tenants_limits(upload->distributor->tenants, tenant);
+    account->rate_limit = upload->forwards ? fg_rate_limit_of_forwards(&account->limits->values)
+                                           : fg_rate_limit_of_pushes(&account->limits->values);
+}
+
+/* Finds or adds the account of a tenant of the token, whose number is bounded. The worker's. */
+static struct dist_upload_account *account_of(struct dist_upload *upload, struct fg_slice tenant)
+{
+    struct dist_upload_account *account = &upload->account, *last = account;
+
+    for (; account != NULL; account = account->next_account) {
+        if (fg_slice_eq(account->tenant, tenant))
+            return account;
+        last = account;
+    }
+    last->next_account = fg_new(struct dist_upload_account);
+    account_init(upload, last->next_account, tenant);
+    return last->next_account;
+}
+
+static void accounts_done(struct dist_upload *upload)
+{
+    while (upload->account.next_account != NULL) {
+        struct dist_upload_account *account = upload->account.next_account;
+
+        upload->account.next_account = account->next_account;
+        fg_limits_unref(account->limits);
+        free(account);
+    }
+    fg_limits_unref(upload->account.limits);
+}
+
+static enum fg_code ask_limits(const struct dist_upload *upload,
+                               struct dist_upload_account *account, uint64_t bytes,
+                               struct fg_err *err)
+{
+    struct distributor *distributor = upload->distributor;
+    const struct fg_quota_limit *quota = &account->limits->quota;
+
+    /* The quota once for an upload: what it brings counts when it is stored. */
+    if (quota->bytes > 0 && account->use.quota.span.end_s == 0 &&
+        fg_quotas_check(distributor->quotas, account->tenant, quota, upload->now_ns,
+                        &account->use.quota, err) != FG_OK) {
+        account->use.over_quota = true;
+        return err->code;
+    }
+    return fg_rates_take(upload->rates, account->tenant, &account->rate_limit, bytes,
+                         fg_mono_ns(distributor->clock), &account->use.rate_used, err);
+}
+
+/* Takes bytes of a profile, or of a part of a batch, from the limits of its tenant. */
+static enum fg_code admit(const struct dist_upload *upload, struct dist_upload_account *account,
+                          uint64_t bytes, struct fg_err *err)
+{
+    uint32_t number = account->next++;
+
+    /* A later attempt decodes profiles again that have paid already. */
+    if (number < account->n_admitted)
+        return FG_OK;
+    /* Later profiles are refused as well, even small ones: else the rate would let through the
+     * small profiles of a large upload, by chance of their order. */
+    if (account->refuses)
+        return fg_fail(err, FG_E_LIMIT,
+                       "push rate limit exceeded by earlier profiles of this upload");
+    if (ask_limits(upload, account, bytes, err) != FG_OK) {
+        account->refuses = true;
+        return err->code;
+    }
+    account->n_admitted++;
+    return FG_OK;
+}
+
+/* Counts what was stored for the limit of the period. */
+static void count_stored(const struct dist_upload *upload)
+{
+    const struct dist_upload_account *account = &upload->account;
+
+    for (; account != NULL; account = account->next_account)
+        if (account->limits->quota.bytes > 0 && account->stored_bytes > 0)
+            fg_quotas_add(upload->distributor->quotas, account->tenant, &account->limits->quota,
+                          account->stored_bytes, upload->now_ns);
+}
+
+/* Returns the first account that refuses profiles; NULL: none does. */
+static const struct dist_upload_account *refusing_account(const struct dist_upload *upload)
+{
+    const struct dist_upload_account *account = &upload->account;
+
+    while (account != NULL && !account->refuses && account->use.retry_after_s == 0)
+        account = account->next_account;
+    return account;
+}
+
+/* Tells the sender what is left of its tenant's limits, or of those of the tenant that refuses. */
+static void tell_limits(const struct dist_upload *upload)
+{
+    const struct dist_upload_account *account = refusing_account(upload);
+    struct dist_limit_use use;
+
+    if (account == NULL)
+        account = &upload->account;
+    use = account->use;
+    /* A sender that waits until one tenant may send again keeps back what the others send. */
+    if (upload->splits && (upload->err.code == FG_OK || upload->n_items > 0))
+        use.over_quota = false;
+    dist_limit_headers(upload->req, account->limits, &account->rate_limit, &use, upload->now_ns);
 }
 
 /* ---- the end (loop) ---- */
@@ -99,13 +214,9 @@ static void answer(struct dist_upload *upload)
     struct distributor *distributor = upload->distributor;
     char lost[24]; /* digits of a 64-bit number */
 
-    /* Counts what was stored for the limit of the period, and tells the sender what is left. */
-    if (upload->limits->quota.bytes > 0 && upload->stored_bytes > 0)
-        fg_quotas_add(distributor->quotas, upload->asked_tenant, &upload->limits->quota,
-                      upload->stored_bytes, upload->now_ns);
+    count_stored(upload);
     if (upload->req != NULL)
-        dist_limit_headers(upload->req, upload->limits, &upload->rate_limit, &upload->limit_use,
-                           upload->now_ns);
+        tell_limits(upload);
     if (upload->err.code == FG_OK && upload->counts.expired > 0)
         tell_expired(upload);
     /* The rest of their profiles is stored; a header shows the agent's fault. */
@@ -115,10 +226,13 @@ static void answer(struct dist_upload *upload)
                        (unsigned long long)upload->counts.decode.samples_dangling);
         fg_http_add_header(upload->req, "X-Flamegrid-Samples-Lost", lost);
     }
-    fg_limits_unref(upload->limits);
     fg_ring_view_unref(upload->ring);
+    /* OTLP says in an answer without an error which part was refused. */
     if (upload->err.code != FG_OK)
         count_refusal(distributor, upload->err.code);
+    else if (upload->splits && refusing_account(upload) != NULL)
+        count_refusal(distributor, FG_E_LIMIT);
+    accounts_done(upload);
     for (uint32_t i = 0; i < upload->n_items; i++) {
         item_end(upload->items[i]);
         free(upload->items[i]);
@@ -165,7 +279,7 @@ static void item_stored(struct dist_upload *upload, struct dist_upload_item *ite
     fg_metric_add(metrics, DIST_PROFILES, result->stored + result->duplicates);
     fg_metric_add(metrics, DIST_DUPLICATES, result->duplicates);
     if (result->stored > 0)
-        upload->stored_bytes +=
+        item->account->stored_bytes +=
             item->raw_bytes * result->stored / (result->stored + result->duplicates);
     settle(upload, item, result);
     item_end(item);
@@ -249,8 +363,8 @@ static void take_over(struct dist_upload *upload, struct dist_upload_item *item,
         item_stored(upload, item, &result);
         return;
     case DELIVERY_REFUSED:
-        upload->limit_use.retry_after_s =
-            FG_MAX(upload->limit_use.retry_after_s, result.retry_after_s);
+        item->account->use.retry_after_s =
+            FG_MAX(item->account->use.retry_after_s, result.retry_after_s);
         item_fail(upload, item, DIST_REFUSED, &result.err);
         return;
     case DELIVERY_LACKS:
@@ -352,6 +466,15 @@ static struct fg_slice service_of(const struct fg_profile *profile)
     return fg_labels_get(&profile->labels, FG_LABEL_SERVICE);
 }
 
+static uint64_t raw_bytes_of(const struct fg_batch *batch)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < batch->n_profiles; i++)
+        bytes += batch->profiles[i].size.raw_bytes;
+    return bytes;
+}
+
 /* A batch of one shard. */
 struct upload_part {
     struct fg_batch batch;
@@ -378,9 +501,7 @@ static enum fg_code encode(const struct dist_upload *upload, const struct upload
      * that is kept has no slack. */
     fg_buf_clear(&space->wire);
     fg_batch_encode(&part->batch, define, &space->wire);
-    item->raw_bytes = 0;
-    for (uint32_t i = 0; i < part->batch.n_profiles; i++)
-        item->raw_bytes += part->batch.profiles[i].size.raw_bytes;
+    item->raw_bytes = raw_bytes_of(&part->batch);
     if (space->wire.full)
         return fg_fail(err, FG_E_TOO_LARGE, "the upload exceeds the message size limit");
     dist_encoded_batch_unref(fg_take(item->encoded));
@@ -418,6 +539,7 @@ static enum fg_code send_part(struct dist_upload *upload, const struct upload_pa
         upload->items[upload->n_items++] = fg_new(struct dist_upload_item);
     item = upload->items[number];
     item->tag = upload->tag;
+    item->account = upload->payer;
     /* A later attempt passes here with the same batches: this one was stored, or has failed. */
     if (item->done)
         return FG_OK;
@@ -580,19 +702,26 @@ static void identify(struct dist_upload *upload, struct fg_batch *batch, enum id
 }
 
 /* Sends a batch whose profiles may be of several tenants, tenant by tenant. A node sends what all
- * of its pods do: those that belong to no tenant do not keep the others from theirs. */
+ * of its pods do: those that belong to no tenant, or to one that is beyond its limits, do not keep
+ * the others from theirs. */
 static enum fg_code send_tenants(struct dist_upload *upload, const struct fg_batch *batch,
                                  enum id_source source, struct fg_err *err)
 {
-    struct fg_err refusal = {.code = FG_OK};
+    struct fg_err refusal = {.code = FG_OK}, limit;
     struct fg_batch part = *batch;
     uint32_t left = batch->n_profiles;
 
     while ((part.n_profiles =
                 gather_tenant(upload, part.profiles, left, &upload->tenant, &refusal)) > 0) {
-        identify(upload, &part, source);
-        if (send_all(upload, &part, err) != FG_OK)
-            return err->code;
+        upload->payer = account_of(upload, upload->tenant);
+        if (admit(upload, upload->payer, raw_bytes_of(&part), &limit) == FG_OK) {
+            identify(upload, &part, source);
+            if (send_all(upload, &part, err) != FG_OK)
+                return err->code;
+        } else if (refusal.code == FG_OK) {
+            (void)fg_wrap(&limit, "tenant \"%.*s\"", FG_S(upload->tenant));
+            refusal = limit;
+        }
         left -= part.n_profiles;
         part.profiles += part.n_profiles;
     }
@@ -604,8 +733,7 @@ static enum fg_code send_tenants(struct dist_upload *upload, const struct fg_bat
 static enum fg_code send_profiles(struct dist_upload *upload, struct fg_batch *batch,
                                   enum id_source source, struct fg_err *err)
 {
-    if (upload->req != NULL && fg_tenants_are_several(upload->distributor->tenants) &&
-        fg_grant_splits(fg_access_grant(upload->req)))
+    if (upload->splits)
         return send_tenants(upload, batch, source, err);
     identify(upload, batch, source);
     return send_all(upload, batch, err);
@@ -614,6 +742,7 @@ static enum fg_code send_profiles(struct dist_upload *upload, struct fg_batch *b
 enum fg_code dist_upload_add(struct dist_upload *upload, struct fg_batch *batch, bool has_time,
                              struct fg_err *err)
 {
+    upload->n_batches++;
     if (dist_upload_set_sizes(upload, batch, err) != FG_OK ||
         dist_upload_check_times(upload, batch, err) != FG_OK)
         return err->code;
@@ -631,7 +760,7 @@ enum fg_code dist_upload_sink(struct fg_batch *batch, void *upload, struct fg_er
 {
     enum fg_code code = dist_upload_add(upload, batch, false, err);
 
-    if (code != FG_E_DENIED)
+    if (code != FG_E_DENIED && code != FG_E_LIMIT)
         return code;
     dist_upload_note(upload, err);
     return FG_OK;
@@ -639,31 +768,7 @@ enum fg_code dist_upload_sink(struct fg_batch *batch, void *upload, struct fg_er
 
 enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struct fg_err *err)
 {
-    struct distributor *distributor = upload->distributor;
-    const struct fg_quota_limit *quota = &upload->limits->quota;
-    uint32_t number = upload->next_profile++;
-
-    /* A later attempt decodes profiles again that have paid already. */
-    if (number < upload->n_admitted)
-        return FG_OK;
-    /* Later profiles are refused as well, even small ones: else the rate would let through the
-     * small profiles of a large upload, by chance of their order. */
-    if (upload->over_rate)
-        return fg_fail(err, FG_E_LIMIT,
-                       "push rate limit exceeded by earlier profiles of this upload");
-    /* The quota once for an upload: what it brings counts when it is stored. */
-    if (quota->bytes > 0 && upload->limit_use.quota.span.end_s == 0)
-        upload->limit_use.over_quota =
-            fg_quotas_check(distributor->quotas, upload->asked_tenant, quota, upload->now_ns,
-                            &upload->limit_use.quota, err) != FG_OK;
-    if (!upload->limit_use.over_quota &&
-        fg_rates_take(upload->rates, upload->asked_tenant, &upload->rate_limit, bytes,
-                      fg_mono_ns(distributor->clock), &upload->limit_use.rate_used, err) == FG_OK) {
-        upload->n_admitted++;
-        return FG_OK;
-    }
-    upload->over_rate = true;
-    return err->code;
+    return upload->splits ? FG_OK : admit(upload, &upload->account, bytes, err);
 }
 
 void dist_upload_note(struct dist_upload *upload, const struct fg_err *err)
@@ -726,8 +831,8 @@ static enum fg_code decode_upload(struct fg_job *job, struct fg_err *err)
         /* Bytes that were decompressed in vain: otherwise files that never end would cost their
          * sender nothing. */
         if (vain_bytes > 0)
-            fg_rates_charge(upload->rates, upload->asked_tenant, &upload->rate_limit, vain_bytes,
-                            fg_mono_ns(distributor->clock));
+            fg_rates_charge(upload->rates, upload->asked_tenant, &upload->account.rate_limit,
+                            vain_bytes, fg_mono_ns(distributor->clock));
     } else {
         upload->counts = before; /* the same bytes again */
     }
@@ -807,7 +912,10 @@ static void decode(struct dist_upload *upload)
     upload->attempt++;
     /* Batches and ids are counted from the start: the same bytes give the same batches with the
      * same numbers and ids, so those that are stored already are found. */
-    upload->next_item = upload->next_profile = 0;
+    upload->next_item = upload->n_batches = 0;
+    for (struct dist_upload_account *account = &upload->account; account != NULL;
+         account = account->next_account)
+        account->next = 0;
     upload->tenant = upload->asked_tenant;
     upload->n_ids = 0;
     fg_map_clear(&upload->id_map);
@@ -853,20 +961,23 @@ void dist_upload_start(struct dist_upload *upload)
     upload->tenant = upload->asked_tenant;
     upload->now_ns = fg_wall_ns(distributor->clock);
     upload->key = fg_hash128(upload->idempotency_key);
-    upload->limits = fg_tenants_limits(distributor->tenants, upload->tenant);
+    account_init(upload, &upload->account, upload->tenant);
+    upload->payer = &upload->account;
+    upload->limits = upload->account.limits;
     upload->rates = upload->forwards ? distributor->forward_rates : distributor->rates;
-    upload->rate_limit = upload->forwards ? fg_rate_limit_of_forwards(&upload->limits->values)
-                                          : fg_rate_limit_of_pushes(&upload->limits->values);
     upload->decode_limits = fg_decode_limits_of(&upload->limits->values);
     upload->rules.labels = upload->limits->rules;
     upload->rules.types = upload->limits->type_rules;
-    if (upload->req != NULL)
+    if (upload->req != NULL) {
         upload->rules.demanded = fg_access_grant(upload->req)->matchers;
+        upload->splits = fg_tenants_are_several(distributor->tenants) &&
+                         fg_grant_splits(fg_access_grant(upload->req));
+    }
     fg_metric_add(distributor->metrics, DIST_UPLOADS, 1);
     fg_metric_add(distributor->metrics, DIST_BYTES, upload->body.len);
-    if (fg_rates_in_debt(upload->rates, upload->asked_tenant, &upload->rate_limit, upload->body.len,
-                         fg_mono_ns(distributor->clock), &upload->limit_use.debt_ns,
-                         &upload->err) != FG_OK) {
+    if (fg_rates_in_debt(upload->rates, upload->asked_tenant, &upload->account.rate_limit,
+                         upload->body.len, fg_mono_ns(distributor->clock),
+                         &upload->account.use.debt_ns, &upload->err) != FG_OK) {
         answer(upload);
         return;
     }

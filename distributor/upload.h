@@ -44,6 +44,19 @@ struct dist_upload_interface {
 
 struct dist_upload_item; /* a batch on its way to its ingesters */
 
+/* What an upload takes from the limits of one tenant. */
+struct dist_upload_account {
+    struct fg_slice tenant;
+    struct fg_limits *limits;
+    struct fg_rate_limit rate_limit;
+    uint32_t next;       /* profiles, or parts of batches, of this attempt */
+    uint32_t n_admitted; /* of them: those that the limits let pass */
+    bool refuses;        /* all that follow */
+    struct dist_limit_use use;
+    uint64_t stored_bytes; /* raw, of what was not stored before: counts for ingestion_limit */
+    struct dist_upload_account *next_account;
+};
+
 /* Starts zeroed. Lives until respond(). */
 struct dist_upload {
     /* Set before dist_upload_start(). */
@@ -53,7 +66,7 @@ struct dist_upload {
     struct fg_http_request *req;     /* NULL: no request waits for the result, as in pull mode */
     struct fg_slice body;            /* as received; borrowed, as the next three */
     struct fg_slice tenant;          /* of the profiles that are sent just now */
-    struct fg_slice asked_tenant;    /* of the request; limits and rate are of this one */
+    struct fg_slice asked_tenant;    /* of the request; limits are of this one */
     struct fg_slice sender;          /* address */
     struct fg_slice idempotency_key; /* as the client sent it; empty: none */
     bool forwards;                   /* another server forwards its profiles */
@@ -67,7 +80,8 @@ struct dist_upload {
     struct fg_limits *limits;     /* the tenant's */
     struct fg_upload_rules rules; /* the tenant's */
     struct fg_rates *rates;       /* that the upload takes from */
-    struct fg_rate_limit rate_limit;
+    /* Labels say which tenant a profile goes to (fg_grant_splits()): each pays for its own. */
+    bool splits;
     struct fg_decode_limits decode_limits; /* the part of the limits that decoders need */
     /* Says the shard factor. The same ring in all attempts, so that the batches are the same. */
     struct fg_ring_view *ring;
@@ -90,12 +104,10 @@ struct dist_upload {
     bool lacks;                      /* ingesters lack definitions: the next round decodes again */
     struct dist_upload_item **items; /* all batches so far, by number */
     uint32_t n_items, cap_items;
-    uint32_t next_item, next_profile; /* of this attempt */
-    uint64_t wire_bytes, raw_bytes;   /* of the part at hand: dist_upload_measure() */
-    uint32_t n_admitted;              /* profiles that the rate limit let pass */
-    bool over_rate;
-    struct dist_limit_use limit_use;
-    uint64_t stored_bytes; /* raw, of what was not stored before: counts for ingestion_limit */
+    uint32_t next_item, n_batches;  /* of this attempt; batches: that dist_upload_add() was given */
+    uint64_t wire_bytes, raw_bytes; /* of the part at hand: dist_upload_measure() */
+    struct dist_upload_account account; /* of the tenant of the request; the first of a list */
+    struct dist_upload_account *payer;  /* of the profiles that are sent just now */
     struct dist_workspace *space;
     struct fg_id *ids; /* of the profiles of this attempt so far */
     uint32_t n_ids, cap_ids;
@@ -115,7 +127,8 @@ enum fg_code dist_upload_from(struct dist_upload *upload, struct fg_http_request
 /*
  * Takes one profile of so many decompressed bytes from the tenant's push rate. From decode(), on
  * the worker. FG_E_LIMIT: the rate is exceeded, or the limit of a period is reached, and so it is
- * for all profiles that follow.
+ * for all profiles that follow. If labels say the tenants of profiles, takes nothing: each tenant
+ * pays for its own when dist_upload_add() or dist_upload_forward() knows them.
  */
 enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes,
                                struct fg_err *err) fg_must_check;
@@ -134,7 +147,9 @@ void dist_upload_measure(struct dist_upload *upload, uint64_t part_bytes, uint64
  * same profile from any sender. Equal profiles within one upload stay separate: idle processes look
  * alike. An upload that is sent again has the same ids. Replaces times in 1970 with the time of
  * arrival. FG_E_INVALID: a time is outside the tenant's window; nothing was sent. FG_E_DENIED: some
- * profiles belong to no tenant of the token, or to one that is suspended; the others were sent.
+ * profiles belong to no tenant of the token, or to one that is suspended. FG_E_LIMIT: labels say
+ * the tenants of profiles, and one of these is beyond its rate or the limit of a period. After
+ * these two the others were sent.
  */
 enum fg_code dist_upload_add(struct dist_upload *upload, struct fg_batch *batch, bool has_time,
                              struct fg_err *err) fg_must_check;
@@ -153,7 +168,8 @@ enum fg_code dist_upload_forward(struct dist_upload *upload, struct fg_batch *ba
                                  struct fg_err *err) fg_must_check;
 
 /* Does the same as a fg_batch_sink, for formats without times. upload: the struct dist_upload.
- * Notes FG_E_DENIED and returns FG_OK, so that the format's other batches are sent. */
+ * Notes FG_E_DENIED and FG_E_LIMIT and returns FG_OK, so that the format's other batches are sent.
+ */
 enum fg_code dist_upload_sink(struct fg_batch *batch, void *upload,
                               struct fg_err *err) fg_must_check;
 

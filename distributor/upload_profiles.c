@@ -105,6 +105,14 @@ enum fg_code dist_upload_check_times(struct dist_upload *upload, struct fg_batch
 
 /* ---- ids ---- */
 
+/* Returns a number that no other batch of the upload has whose profiles go to the same tenant. If
+ * the upload is sent again, it must be the same: also if a tenant whose part was refused may send
+ * meanwhile, whose items would shift those that follow. */
+static uint32_t number_of(const struct dist_upload *upload)
+{
+    return upload->splits ? upload->n_batches - 1 : upload->next_item;
+}
+
 /*
  * Returns the key of the next batch. A client's key is of its request, so each batch gets a key of
  * its own: the hash of the client's key, which may be as long as a header, and the batch's number.
@@ -113,7 +121,7 @@ static struct fg_slice key_of(const struct dist_upload *upload, uint8_t bytes[BA
 {
     /* Little-endian on every machine: a retry may reach another distributor and has to get the same
      * ids. */
-    uint32_t number = htole32(upload->next_item);
+    uint32_t number = htole32(number_of(upload));
 
     if (upload->idempotency_key.len == 0)
         return FG_LIT("");
@@ -148,7 +156,7 @@ void dist_upload_identify(struct dist_upload *upload, struct fg_batch *batch, bo
      * batch tells them apart, also when the client sends the upload again. */
     if (taken) {
         (void)snprintf(number, sizeof number, "%.*s#%u", FG_S(fg_slice_sub(origin, 0, 200)),
-                       upload->next_item);
+                       number_of(upload));
         fg_batch_identify(batch, upload->tenant, fg_cstr(number), FG_LIT(""));
     }
     for (uint32_t i = 0; i < batch->n_profiles; i++) {

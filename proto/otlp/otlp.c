@@ -425,6 +425,12 @@ static enum fg_code build_batch(struct otlp_decoder *decoder, struct span span,
     return fg_builder_finish(builder, &upload, decoder->profile.period, err);
 }
 
+/* Returns whether the sink refuses one batch, whose tenant is another than that of the rest. */
+static bool rejects_batch(enum fg_code code)
+{
+    return code == FG_E_DENIED || code == FG_E_LIMIT;
+}
+
 /* Decodes a batch. Its memory is released with it. */
 static enum fg_code decode_batch(struct otlp_decoder *decoder, struct span span, struct fg_err *err)
 {
@@ -453,7 +459,7 @@ static enum fg_code decode_batch(struct otlp_decoder *decoder, struct span span,
     if (code == FG_OK && batch.n_profiles > 0) {
         code = decoder->sink(&batch, decoder->arg, err);
         decoder->any_taken |= code == FG_OK;
-        decoder->sink_failed = code != FG_OK && code != FG_E_INVALID && code != FG_E_DENIED;
+        decoder->sink_failed = code != FG_OK && code != FG_E_INVALID && !rejects_batch(code);
     }
     fg_arena_release(decoder->arena, mark);
     return code;
@@ -562,7 +568,7 @@ static enum fg_code complete_profile(struct otlp_decoder *decoder, struct fg_err
 static enum fg_code decode_profile(struct otlp_decoder *decoder, struct fg_slice in,
                                    struct fg_err *err)
 {
-    struct fg_err denied = {.code = FG_OK};
+    struct fg_err refusal = {.code = FG_OK};
     struct span span = {0, 0};
 
     if (decoder->fault.code != FG_OK)
@@ -574,13 +580,13 @@ static enum fg_code decode_profile(struct otlp_decoder *decoder, struct fg_slice
         span = next_service(decoder, span.to);
         if (decode_batch(decoder, span, err) == FG_OK)
             continue;
-        if (err->code != FG_E_DENIED)
+        if (!rejects_batch(err->code))
             return err->code;
-        denied = *err; /* another service of the profile may belong to somebody else */
+        refusal = *err; /* another service of the profile may belong to somebody else */
     }
     decoder->counts->samples_dangling += decoder->n_lost;
-    if (denied.code != FG_OK) {
-        *err = denied;
+    if (refusal.code != FG_OK) {
+        *err = refusal;
         return err->code;
     }
     if (decoder->n_lost == 0 || decoder->n_lost < decoder->n_samples)

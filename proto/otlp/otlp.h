@@ -53,8 +53,8 @@ struct fg_otlp_request {
 
 struct fg_otlp_result {
     enum fg_otlp_version version; /* of the request, or the oldest that it may be of */
-    /* Profiles, whether there was anything in them or not. One of which a part was denied is
-     * rejected. */
+    /* Profiles, whether there was anything in them or not. One of which a part was denied, or is
+     * beyond a limit, is rejected. */
     uint64_t accepted, rejected;
     char message[FG_ERR_MSG_MAX_BYTES]; /* why the first was rejected */
 };
@@ -63,8 +63,8 @@ struct fg_otlp_result {
  * in: an ExportProfilesServiceRequest, uncompressed. The batches' memory is in the arena, one after
  * the other in the same. The sink keeps the batches that it got before an error. If the sink
  * returns FG_E_INVALID (a profile is too old, for example), that profile is rejected; FG_E_DENIED
- * rejects a batch, and the profile's other services are decoded; other errors of the sink end the
- * decoding.
+ * and FG_E_LIMIT reject a batch, and the profile's other services are decoded; other errors of the
+ * sink end the decoding.
  */
 enum fg_code fg_otlp_decode(struct fg_slice in, const struct fg_otlp_request *request,
                             struct fg_arena *arena, fg_batch_sink sink, void *arg,

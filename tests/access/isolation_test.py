@@ -4,6 +4,8 @@
     isolation_test.py [-k REGEX]
 """
 
+import base64
+import json
 import os
 import sys
 import time
@@ -11,6 +13,7 @@ import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import flamegrid  # noqa: E402
+import pprof  # noqa: E402
 import routes  # noqa: E402
 import servers  # noqa: E402
 from flamegrid import check  # noqa: E402
@@ -336,7 +339,7 @@ def case_a_label_says_which_tenant_a_series_goes_to():
             check(all(mark(text) in said for text in has) and not any(mark(text) in said for text in lacks), "%s: %s", tenant, said)
 
 
-def otlp(*namespaces):
+def otlp(*namespaces, stack="main"):
     """A request of a node agent: a profile of each namespace, whose service has its mark."""
     def attribute(key, value):
         return {"key": key, "value": {"stringValue": value}}
@@ -348,7 +351,7 @@ def otlp(*namespaces):
                      "timeUnixNano": str(int(time.time() - 20) * 10**9), "durationNano": str(10**10),
                      "periodType": {"typeStrindex": 3, "unitStrindex": 4}, "period": 10_000_000}]}]}
                 for each in namespaces],
-            "dictionary": {"stringTable": ["", "samples", "count", "cpu", "nanoseconds", "main"],
+            "dictionary": {"stringTable": ["", "samples", "count", "cpu", "nanoseconds", stack],
                            "functionTable": [{}, {"nameStrindex": 5}], "locationTable": [{}, {"lines": [{"functionIndex": 1}]}],
                            "stackTable": [{}, {"locationIndices": [1]}]}}
 
@@ -387,6 +390,123 @@ def case_what_a_node_may_not_send_does_not_keep_the_rest_from_its_tenant():
             server.govern.must("POST", "/api/tenants/%s:resume" % suspended)
             server.settled()
         check(list(map(stored, server.tenants)) == [{"x"}, {"y"}, {"z"}], "%s", list(map(stored, server.tenants)))
+
+
+MIB = 1024 * 1024
+CAP_MIB = 0.2
+PUSHED_BYTES = 40_000  # of each request
+WAIT_S = 60
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        check(time.monotonic() < deadline, "no %s", what)
+        time.sleep(0.05)
+
+
+class Node:
+    """A node agent of the namespaces x and y, whose other profiles go to the tenant rest; all tenants have the limits that are told."""
+
+    def __init__(self, server, label="k8s.namespace.name", **limits):
+        label = {"name": label, "tenants": [{"value": "x", "tenant": "team-x"}, {"value": "y", "tenant": "team-y"}]}
+        self.server = server
+        self.caller = server.caller(["push"], ["team-x", "team-y", "rest"], tenantLabel={**label, "otherwise": "rest"})
+        self.readers = {tenant: server.caller(["read"], [tenant]) for tenant in server.tenants}
+        self.sent = 0
+        for tenant, values in limits.items():
+            self.limit(tenant.replace("_", "-"), **values)
+
+    def limit(self, tenant, **values):
+        self.server.govern.must("PUT", "/api/tenants/%s/limits" % tenant, values)
+        self.server.settled()
+
+    def send(self, *namespaces):
+        self.sent += 1
+        return self.caller.send("POST", "/v1development/profiles", otlp(*namespaces, stack="f%d_" % self.sent + "f" * PUSHED_BYTES))
+
+    def push(self, series, headers=None):
+        """By push.v1."""
+        return self.caller.send("POST", "/push.v1.PusherService/Push", {"series": series}, headers)
+
+    def used_mib(self, tenant):
+        return self.server.govern.must("GET", "/api/tenants/%s/limits" % tenant)["ingestion_limit"].get("used", 0)
+
+    def billed(self, tenant):
+        """Profiles, and their raw bytes: of documents, and of what is in segments and counts for no day yet."""
+        status, said = self.server.operate("POST", "/ingester/flush")
+        check(status == 200, "flush: %d %s", status, said)
+        usage = self.readers[tenant].must(*plain("/api/usage"))
+        parts = usage["days"] + usage["waiting"]
+        return sum(part["profiles"] for part in parts), sum(part["raw_bytes"] for part in parts)
+
+
+def case_each_namespace_of_a_node_pays_for_itself():
+    month = {"period_type": "month", "period_limit_mb": CAP_MIB}
+    cap, none = {"ingestion_limit": json.dumps(month)}, {"ingestion_limit": json.dumps({**month, "period_limit_mb": 1e-6})}
+    with servers.Governed(tenants=("team-x", "team-y", "rest")) as server:
+        server.begin()
+        # The tenant of the request, rest, pays nothing for the others; team-y has a limit that it does not reach.
+        node = Node(server, rest=none, team_x=cap, team_y={"ingestion_limit": json.dumps({**month, "period_limit_mb": 1000})})
+        check(node.send("z")[0] == 200 and node.send("z")[0] == 429, "the limit of the rest")
+        sent = []
+        while not sent or not rejects(sent[-1], 1):
+            status, said = node.send("x", "y")
+            sent.append(said)
+            check(status == 200, "%d %r", status, said)
+            check(len(sent) < 100, "team-x has no limit")
+        check("limit of 204.8 KiB/month" in said and "team-x" in said, "%r", said)
+        for namespaces, status in (("xy", 200), ("yx", 200), ("zyx", 200), ("y", 200), ("x", 429), ("xz", 429)):
+            got, said = node.send(*namespaces)
+            check(got == status, "%s: %d %r", namespaces, got, said)
+        refused = 'flamegrid_distributor_uploads_refused_total{reason="busy"} 7\n'
+        check(refused in server.metrics(), "uploads with refused parts are not counted")
+        bills = {tenant: node.billed(tenant) for tenant in server.tenants}
+        check([bills[tenant][0] for tenant in server.tenants] == [len(sent) - 1, len(sent) + 4, 1], "%s of %d", bills, len(sent))
+        for tenant, (_, raw_bytes) in bills.items():
+            wait_for(lambda: abs(node.used_mib(tenant) - raw_bytes / MIB) < 0.001, "use of %s as billed: %s MiB of %s" % (
+                tenant, node.used_mib(tenant), raw_bytes / MIB))
+
+
+def case_a_rate_of_one_namespace_leaves_the_others_theirs():
+    with servers.Governed(tenants=("team-x", "team-y", "rest")) as server:
+        server.begin()
+        # A burst has room for one profile, and nothing more comes in before the end of the test.
+        slow = {"ingestion_rate_mb": 1e-6, "ingestion_burst_size_mb": 1.5 * PUSHED_BYTES / 2 / MIB}
+        node = Node(server, rest=slow, team_x=slow)
+        for number, rejected in enumerate((0, 1, 1)):
+            status, said = node.send("x", "y")
+            check(status == 200 and rejects(said, 1) == bool(rejected), "%d: %d %r", number, status, said)
+        check("ingestion_rate_mb" in said and "team-x" in said, "%r", said)
+        check(node.billed("team-x")[0] == 1 and node.billed("team-y")[0] == 3, "%s %s", node.billed("team-x"), node.billed("team-y"))
+
+
+def case_a_push_that_is_sent_again_for_one_namespace_counts_once_for_the_others():
+    month = {"period_type": "month", "period_limit_mb": 1e-6}
+
+    def series(namespace, function):
+        profile = pprof.make({("main", function): (1, 10**7)}, time.time_ns() - 20 * 10**9)
+        return {"labels": [{"name": "__name__", "value": "process_cpu"}, {"name": "service_name", "value": mark(namespace)},
+                           {"name": "namespace", "value": namespace}],
+                "samples": [{"rawProfile": base64.b64encode(profile).decode()}]}
+
+    with servers.Governed(tenants=("team-x", "team-y", "rest")) as server:
+        server.begin()
+        node = Node(server, "namespace", team_x={"ingestion_limit": json.dumps(month)})
+        check(node.push([series("x", "first")])[0] == 200, "the first")
+        # With and without a key of the agent: two equal profiles are two, and get their ids by numbers.
+        for key in ({}, {"Idempotency-Key": "once"}):
+            twice = series("y", "again")
+            pushed = [series("x", "again"), twice, twice]
+            for _ in range(2):
+                status, said = node.push(pushed, key)
+                check(status == 429 and "team-x" in said, "%d %s", status, said)
+            node.limit("team-x", ingestion_limit=None)
+            wait_for(lambda: node.push(pushed, key)[0] == 200, "push without a limit")
+            node.limit("team-x", ingestion_limit=json.dumps(month))
+            wait_for(lambda: node.push([series("x", "end")])[0] == 429, "limit again")
+        got = [node.billed(tenant)[0] for tenant in server.tenants]
+        check(got[1:] == [4, 0] and got[0] >= 3, "%s", got)
 
 
 def case_a_suspended_tenant_is_closed():
