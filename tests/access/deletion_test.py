@@ -220,6 +220,25 @@ def case_a_tenant_with_a_key_goes_with_everything():
         flamegrid.shutil.rmtree(folder)
 
 
+def case_a_tenant_goes_with_as_many_pending_deletions_as_there_can_be():
+    with servers.Governed(*QUICK) as server:
+        server.key = ()
+        server.begin()
+        push_old(server.caller(["push"], ["a"]), "a", 3)
+        wait_for("in the bucket", lambda: server.operate("POST", "/ingester/flush")[0] == 200)
+        for _ in range(256):
+            status, said = server.operate("POST", "/compactor/delete?selector=%7Bservice_name%3D%22nobody%22%7D&start=now-6h&end=now",
+                                          headers={"X-Scope-OrgID": "a"})
+            check(status == 200, "delete: %d %s", status, said)
+        status, said = server.operate("POST", "/compactor/delete?selector=%7B%7D&start=now-6h&end=now", headers={"X-Scope-OrgID": "a"})
+        check(status == 429 and b"256 deletions are pending" in said, "one more: %d %s", status, said)
+        code, said = govern(server, "delete", "a", "--yes")
+        check(code == 0, "%d %s", code, said)
+        wait_for("the end of the deletion", lambda: server.operate("POST", "/ingester/flush")[0] == 200 and
+                 [one["selector"] for one in listed(server, "a")["ended"]] == ["{}"])
+        check(listed(server, "a")["tombstones"] == [] and listed(server, "a")["blocks"] == [], "%s", listed(server, "a"))
+
+
 def forwarded(server):
     """What the server says of its target."""
     return server.govern.must("GET", "/api/forward")["targets"][0]
