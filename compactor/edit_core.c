@@ -53,6 +53,8 @@ static enum fg_code change(struct cmp_edit *edit, const struct fg_l0 *l0,
                                ret_changed, err);
     case EDIT_BURY:
         return fg_blocks_bury(blocks, &task->tombstone, arena, &edit->blocks, ret_changed, err);
+    case EDIT_BURY_ALL:
+        return fg_blocks_bury_all(blocks, &task->tombstone, arena, &edit->blocks, ret_changed, err);
     case EDIT_AWAIT:
         return fg_blocks_wait(blocks, task->awaits, task->count, arena, &edit->blocks, ret_changed,
                               err);

@@ -20,6 +20,7 @@
 enum cmp_edit_kind {
     EDIT_APPLY,            /* tenant: blocks enter and leave, segments are covered */
     EDIT_BURY,             /* tenant: adds the tombstone of a deletion */
+    EDIT_BURY_ALL,         /* tenant: that of everything takes the place of all others */
     EDIT_AWAIT,            /* tenant: deletions wait for answers of ingesters */
     EDIT_UNBURY,           /* tenant: a deletion is complete */
     EDIT_DELETED_BLOCKS,   /* tenant: objects were deleted */
@@ -34,7 +35,7 @@ enum cmp_edit_kind {
 struct cmp_edit_task {
     enum cmp_edit_kind kind;
     struct fg_blocks_change change;       /* APPLY */
-    struct fg_blocks_tombstone tombstone; /* BURY; UNBURY, CLEAR: its id */
+    struct fg_blocks_tombstone tombstone; /* BURY, BURY_ALL; UNBURY, CLEAR: its id */
     const struct fg_blocks_await *awaits; /* AWAIT */
     uint64_t asked;                       /* ASK */
     const struct fg_id *blocks;           /* DELETED_BLOCKS */

@@ -76,10 +76,12 @@ static enum fg_code edit_end(void *arg, const struct fg_access_change *change, s
 
 /* ---- steps ---- */
 
+/* In the place of all pending deletions: there may be as many as there can be, and they complete
+ * only while the tenant is compacted, which it is no more. */
 static enum fg_code bury(struct erasing *erasing, struct fg_err *err)
 {
     const struct cmp_edit_task task = {
-        .kind = EDIT_BURY,
+        .kind = EDIT_BURY_ALL,
         .tombstone = {.id = erasing->id,
                       .selector = FG_LIT("{}"),
                       .start_ns = INT64_MIN,

@@ -6,9 +6,9 @@
  * (common/access/registry/tenant_deletion.h). The steps follow from what is in the bucket, so any
  * compactor can go on where another one has stopped, and a step that is repeated does nothing:
  *
- *   BURY   --> a tombstone names everything, so that no answer has any of it
- *   DROP   --> all blocks leave the manifest and all segments are covered, without being read
- *   ASK    --> no ingester has anything left: the deletion by the tombstone ends
+ *   BURY   --> a tombstone names everything, so that no answer has any of it, and takes the place
+ * of all pending deletions DROP   --> all blocks leave the manifest and all segments are covered,
+ * without being read ASK    --> no ingester has anything left: the deletion by the tombstone ends
  *              (completion_core.h)
  *   WAIT   --> the objects that have left are deleted, also segments that other tenants share
  *   CLEAR  --> the manifest forgets deletions, records and the ledger

@@ -103,6 +103,8 @@ struct ingester {
     struct ing_segments *segments;
     struct ing_head_writer *writer;
     struct ing_intake *intake;
+    struct ing_deleted_sources deleted_sources;        /* of the next */
+    struct ing_deleted deleted;                        /* what is not forwarded */
     struct ing_outbox *outbox;                         /* NULL: nothing is forwarded */
     struct ing_sender *sender;                         /* NULL: not started */
     struct ing_forward_conditions *forward_conditions; /* likewise */
@@ -322,6 +324,9 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
     ingester->dicts = ing_dict_table_create(config->store, settings->dictionary_max_bytes);
     ingester->functions =
         ing_functions_table_create(ingester->dicts, settings->function_trees_max_bytes);
+    ingester->deleted_sources =
+        (struct ing_deleted_sources){config->access, config->bucket, config->clock};
+    ingester->deleted = ing_deleted_of(&ingester->deleted_sources);
     if (ing_outbox_create(
             &(struct ing_outbox_config){
                 .forward = config->forward,
@@ -329,6 +334,7 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
                 .writer = ingester->writer,
                 .catalog = ingester->catalog,
                 .tenants = config->tenants,
+                .deleted = &ingester->deleted,
                 .damage = &ingester->damage,
                 .clock = config->clock,
                 .groups_max = (uint32_t)FG_MIN(settings->catalog_max_bytes / PINNED_PART /
@@ -584,6 +590,12 @@ void ing_write_forwarding(struct ingester *ingester, struct fg_json_writer *out)
 {
     if (ingester->sender != NULL)
         ing_sender_write(ingester->sender, out);
+}
+
+void ing_drop_deleted(struct ingester *ingester)
+{
+    if (ingester != NULL)
+        ing_outbox_drop_deleted(ingester->outbox);
 }
 
 struct ing_outbox *ing_outbox(struct ingester *ingester)

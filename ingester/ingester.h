@@ -24,6 +24,7 @@
 #include "ingester/repair/repair.h"
 #include "ingester/segments/segments.h"
 
+struct fg_access;
 struct ingester;
 
 /* Settings, section "ingester". */
@@ -79,6 +80,8 @@ struct ing_config {
      * the queues (forward/outbox.h). With targets the store has the families of the outbox
      * (ing_store_config()). */
     const struct ing_forward *forward;
+    struct fg_access *access; /* says which tenants are deleted: their profiles are not forwarded;
+                               * borrowed; NULL: none is */
     struct fg_registry *registry;
     struct fg_conditions *conditions; /* borrowed; NULL: none */
     struct fg_clock *clock;
@@ -135,6 +138,10 @@ const struct ing_past *ing_past(const struct ingester *ingester);
 
 /* Stops it; requests that are under way end, and their profiles wait again. Accepts NULL. */
 void ing_stop_forwarding(struct ingester *ingester);
+
+/* Has profiles that users have deleted dropped from the queues soon: after a deletion was asked
+ * for. Does not wait. Any thread. Accepts NULL. */
+void ing_drop_deleted(struct ingester *ingester);
 
 /* Writes the state of all targets as elements of a JSON list; nothing if there are none. Any thread
  * except a loop's. */

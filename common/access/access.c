@@ -105,6 +105,16 @@ struct fg_access_registry *fg_access_registry(struct fg_access *access)
     return registry;
 }
 
+bool fg_access_has_deleted(struct fg_access *access, struct fg_slice tenant)
+{
+    struct fg_access_registry *registry = access == NULL ? NULL : fg_access_registry(access);
+    bool deleted =
+        registry != NULL && fg_access_is_deleted(fg_access_find_tenant(registry, tenant));
+
+    fg_access_registry_unref(registry);
+    return deleted;
+}
+
 enum { LIMITS_MAX_BYTES = 8 * 1024 * 1024 }; /* of a tenant, as YAML */
 
 /* Hands over the limits of tenants. */

@@ -98,6 +98,10 @@ enum fg_code fg_access_tenant(struct fg_http_request *req, bool several, struct 
  * empty if there is none in the bucket. Any thread. */
 struct fg_access_registry *fg_access_registry(struct fg_access *access);
 
+/* Returns whether the data of the tenant has to go, or has gone, according to the registry that is
+ * known. Accepts NULL. Any thread. */
+bool fg_access_has_deleted(struct fg_access *access, struct fg_slice tenant);
+
 /* Reads when tokens were used last (token_uses.h), between fg_access_follow() and
  * fg_access_unfollow(): what all processes have written, and what this one has seen. Waits for the
  * bucket. Errors of fg_message_object_read(). */

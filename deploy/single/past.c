@@ -1,5 +1,6 @@
 #include "deploy/single/past.h"
 
+#include "common/access/access.h"
 #include "querier/export.h"
 
 /* Symbols and pages of the parts of one slice of time. */
@@ -8,6 +9,7 @@ enum { CACHE_MAX_BYTES = 32 * 1024 * 1024 };
 struct single_past {
     struct ing_past reader;
     struct ingester *ingester;
+    struct fg_access *access;
     struct fg_registry *registry; /* of its own: it shows nothing */
     struct querier *querier;
 };
@@ -25,8 +27,16 @@ static enum fg_code tenants(void *arg, int64_t deadline_mono_ns, struct fg_arena
                             struct fg_slice **ret_names, size_t *ret_n, struct fg_err *err)
 {
     struct single_past *past = arg;
+    size_t kept = 0;
 
-    return qry_export_tenants(past->querier, deadline_mono_ns, arena, ret_names, ret_n, err);
+    if (qry_export_tenants(past->querier, deadline_mono_ns, arena, ret_names, ret_n, err) != FG_OK)
+        return err->code;
+    /* A tenant that is deleted has its data until the compactor comes to it. */
+    for (size_t i = 0; i < *ret_n; i++)
+        if (!fg_access_has_deleted(past->access, (*ret_names)[i]))
+            (*ret_names)[kept++] = (*ret_names)[i];
+    *ret_n = kept;
+    return FG_OK;
 }
 
 static struct qry_export export_of(const struct ing_past_range *range)
@@ -60,16 +70,20 @@ static enum fg_code visit(void *arg, const struct ing_past_range *range, ing_pas
     struct single_past *past = arg;
     const struct qry_export what = export_of(range);
 
+    if (fg_access_has_deleted(past->access, range->tenant)) /* while its turn lasted */
+        return FG_OK;
     return qry_export_batches(past->querier, &what, each, each_arg, err);
 }
 
 struct single_past *single_past_create(struct ingester *ingester, struct fg_bucket *bucket,
+                                       struct fg_access *access,
                                        const struct qry_settings *settings)
 {
     struct single_past *past = fg_new(struct single_past);
 
     past->reader = (struct ing_past){commit, tenants, count, visit, past};
     past->ingester = ingester;
+    past->access = access;
     past->registry = fg_registry_create();
     past->querier = qry_create(&(struct qry_config){
         .registry = past->registry,

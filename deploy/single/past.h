@@ -9,10 +9,13 @@
 #include "ingester/ingester.h"
 #include "querier/querier.h"
 
+struct fg_access;
 struct single_past;
 
-/* Creates it. settings: of the querier. All borrowed. */
+/* Creates it. access: says which tenants are deleted, which it leaves out. settings: of the
+ * querier. All borrowed. */
 struct single_past *single_past_create(struct ingester *ingester, struct fg_bucket *bucket,
+                                       struct fg_access *access,
                                        const struct qry_settings *settings);
 
 /* Returns what it reads. Accepts NULL, which has nothing: NULL. */

@@ -179,6 +179,7 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
         .scratch = server->agent ? NULL : server->scratch,
         .tenants = program->tenants,
         .forward = &forward,
+        .access = program->access,
         .registry = program->registry,
         .conditions = program->conditions,
         .clock = program->clock,
@@ -298,12 +299,13 @@ static void add_admin_routes(struct server *server, struct fg_program *program)
 }
 
 /* Makes queries read the manifests again. Querier and compactor are in this process, so a deletion
- * is in effect before it is answered. */
+ * is in effect before it is answered. What waits to be forwarded is looked through soon. */
 static void on_deletion(void *arg)
 {
     struct server *server = arg;
 
     qry_refresh(server->querier);
+    ing_drop_deleted(atomic_load(&server->forward_routes.ingester)); /* NULL: not started yet */
 }
 
 static enum fg_code make_compactor(struct server *server, struct fg_program *program,
@@ -407,7 +409,8 @@ static enum fg_code start_forwarding(struct server *server, struct fg_program *p
 {
     if (server->forward_targets->n > 0) {
         if (!server->agent) /* which has no blocks */
-            server->past = single_past_create(server->ingester, server->bucket, &single_querier);
+            server->past = single_past_create(server->ingester, server->bucket, program->access,
+                                              &single_querier);
         if (ing_start_forwarding(server->ingester, server->forward_targets, &program->budget,
                                  distributor_settings.definition_cache_max,
                                  single_past_reader(server->past), err) != FG_OK)

@@ -17,7 +17,7 @@
 
 const char *const ing_outbox_reasons[OUTBOX_REASONS] = {
     [OUTBOX_BY_FULL] = "full", [OUTBOX_BY_REFUSED] = "refused",   [OUTBOX_BY_EXPIRED] = "expired",
-    [OUTBOX_BY_GONE] = "gone", [OUTBOX_BY_OPERATOR] = "operator",
+    [OUTBOX_BY_GONE] = "gone", [OUTBOX_BY_OPERATOR] = "operator", [OUTBOX_BY_DELETED] = "deleted",
 };
 
 bool ing_outbox_is_resending(const struct outbox_target *target)
@@ -331,6 +331,19 @@ void ing_outbox_bound(struct ing_outbox *outbox)
 
 /* ---- the sender ---- */
 
+struct ing_outbox_span ing_outbox_span_of(unsigned target, const struct ing_span *span)
+{
+    return (struct ing_outbox_span){
+        .target = target,
+        .first = span->first,
+        .last = span->last,
+        .count = span->count,
+        .bytes = span->bytes,
+        .oldest_wall_ns = span->oldest_wall_ns,
+        .newest_wall_ns = span->newest_wall_ns,
+    };
+}
+
 bool ing_outbox_take(struct ing_outbox *outbox, unsigned target, enum ing_outbox_lane lane,
                      struct ing_outbox_span *ret_span)
 {
@@ -347,28 +360,18 @@ bool ing_outbox_take(struct ing_outbox *outbox, unsigned target, enum ing_outbox
     (void)ing_spans_release(&at->spans, fg_mono_ns(outbox->config.clock));
     span = failing || at->paused ? NULL : ing_spans_take(&at->spans, lane, wall_ns);
     if (span != NULL)
-        *ret_span = (struct ing_outbox_span){
-            .target = target,
-            .first = span->first,
-            .last = span->last,
-            .count = span->count,
-            .bytes = span->bytes,
-            .oldest_wall_ns = span->oldest_wall_ns,
-            .newest_wall_ns = span->newest_wall_ns,
-        };
+        *ret_span = ing_outbox_span_of(target, span);
     else
         at->told = false;
     (void)pthread_mutex_unlock(&outbox->lock);
     return span != NULL;
 }
 
-void ing_outbox_put_back(struct ing_outbox *outbox, const struct ing_outbox_span *span)
+void ing_outbox_put_span_back(struct ing_outbox *outbox, const struct ing_outbox_span *span)
 {
     struct outbox_target *target = &outbox->targets[span->target];
-    struct ing_span *taken;
+    struct ing_span *taken = ing_spans_find(&target->spans, span->first);
 
-    (void)pthread_mutex_lock(&outbox->lock);
-    taken = ing_spans_find(&target->spans, span->first);
     if (taken->dropped) {
         const struct ing_span nothing = {0};
 
@@ -383,6 +386,12 @@ void ing_outbox_put_back(struct ing_outbox *outbox, const struct ing_outbox_span
         ing_spans_put_back(&target->spans, taken, &left);
         ing_outbox_bound(outbox);
     }
+}
+
+void ing_outbox_put_back(struct ing_outbox *outbox, const struct ing_outbox_span *span)
+{
+    (void)pthread_mutex_lock(&outbox->lock);
+    ing_outbox_put_span_back(outbox, span);
     (void)pthread_mutex_unlock(&outbox->lock);
 }
 
@@ -490,6 +499,9 @@ static void count_item(struct ing_outbox *outbox, unsigned target,
     case OUTBOX_EXPIRED:
         at->dropped[OUTBOX_BY_EXPIRED]++;
         return;
+    case OUTBOX_DELETED:
+        at->dropped[OUTBOX_BY_DELETED]++;
+        return;
     }
     fg_assert(false);
 }
@@ -518,14 +530,12 @@ static void delete_ended(struct ing_outbox *outbox, const struct ing_outbox_span
     }
 }
 
-void ing_outbox_report(struct ing_outbox *outbox, const struct ing_outbox_span *span,
-                       const struct ing_outbox_item *items, size_t count)
+void ing_outbox_report_items(struct ing_outbox *outbox, const struct ing_outbox_span *span,
+                             const struct ing_outbox_item *items, size_t count)
 {
     struct outbox_target *target = &outbox->targets[span->target];
-    struct ing_span left = {0}, *taken;
+    struct ing_span left = {0}, *taken = ing_spans_find(&target->spans, span->first);
 
-    (void)pthread_mutex_lock(&outbox->lock);
-    taken = ing_spans_find(&target->spans, span->first);
     for (size_t i = 0; i < count; i++) {
         fg_assert(items[i].seq >= span->first && items[i].seq <= span->last &&
                   (i == 0 || items[i - 1].seq < items[i].seq));
@@ -542,6 +552,13 @@ void ing_outbox_report(struct ing_outbox *outbox, const struct ing_outbox_span *
         ing_outbox_write_end(outbox, span->target, span->first, &left);
         ing_spans_end(&target->spans, taken);
     }
+}
+
+void ing_outbox_report(struct ing_outbox *outbox, const struct ing_outbox_span *span,
+                       const struct ing_outbox_item *items, size_t count)
+{
+    (void)pthread_mutex_lock(&outbox->lock);
+    ing_outbox_report_items(outbox, span, items, count);
     (void)pthread_mutex_unlock(&outbox->lock);
 }
 

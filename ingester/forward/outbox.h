@@ -17,6 +17,8 @@
  * last five minutes and are taken newest first; the *backlog* is taken oldest first.
  *
  * Always:
+ *   - Profiles that users have deleted are dropped, also while the target is away
+ *     (outbox_deleted.c).
  *   - An entry is deleted only after a report, a drop that is counted, or the end of its target. A
  *     crash at any moment makes the sender send some profiles again; the receiver finds them by id.
  *   - A head chunk is not evicted while an entry may name one of its profiles (ing_outbox_pins()).
@@ -33,6 +35,7 @@
 #include "ingester/catalog/catalog.h"
 #include "ingester/committer.h"
 #include "ingester/damage.h"
+#include "ingester/forward/deleted.h"
 #include "ingester/forward/entry.h"
 #include "ingester/forward/spans.h"
 #include "ingester/head_writer.h"
@@ -97,6 +100,7 @@ enum ing_outbox_outcome {
     /* What ing_outbox_read() finds itself: nothing is to be sent. */
     OUTBOX_GONE,    /* its profile is no longer in the head: see README.md */
     OUTBOX_EXPIRED, /* it is older than the tenant keeps profiles */
+    OUTBOX_DELETED, /* its tenant is, or a deletion names it */
     OUTBOX_DAMAGED, /* it cannot be read; kept as a refused one */
 };
 
@@ -216,6 +220,7 @@ enum ing_outbox_reason {
     OUTBOX_BY_EXPIRED,  /* older than the tenant keeps profiles */
     OUTBOX_BY_GONE,     /* its profile was no longer in the head */
     OUTBOX_BY_OPERATOR, /* ing_outbox_drop() */
+    OUTBOX_BY_DELETED,  /* its tenant was, or a deletion names it */
     OUTBOX_REASONS,
 };
 
@@ -268,7 +273,8 @@ struct ing_outbox_config {
     struct ing_head_writer *writer;
     struct ing_catalog *catalog;
     struct fg_tenants *tenants;
-    struct ing_damage *damage; /* of the start */
+    const struct ing_deleted *deleted; /* NULL: nothing is */
+    struct ing_damage *damage;         /* of the start */
     struct fg_clock *clock;
     /* Groups of the head that may be pinned, counted for each target: beyond that queues are full,
      * whatever their bytes. Else a target that is away would fill the head's table of chunks, and
@@ -329,6 +335,17 @@ void ing_outbox_end(struct ing_outbox *outbox, bool written);
 
 /* Returns true if an entry may name a profile of the group, so that its chunks have to stay. */
 bool ing_outbox_pins(struct ing_outbox *outbox, const struct ing_head_group_key *group);
+
+/*
+ * Returns the number (segments_core.h) of which the outbox is clean: it has nothing pending that a
+ * deletion names which waits for that number or a lesser one. If that is less than what is asked
+ * now, it begins to look for such profiles. Does not block. Not NULL.
+ */
+uint64_t ing_outbox_clean(struct ing_outbox *outbox, uint64_t asked);
+
+/* Has profiles that are deleted by now dropped soon, whatever was asked. Does not block. Any
+ * thread. */
+void ing_outbox_drop_deleted(struct ing_outbox *outbox);
 
 /* Writes reports that a failed write has left. Call it after each group of pushes. The committer's
  * thread. */

@@ -2,6 +2,7 @@
  * What the files of outbox.h share; nobody else includes it.
  *
  *     outbox.c         pushes, taking and reporting, operators
+ *     outbox_deleted.c drops what users have deleted
  *     outbox_load.c    the start
  *     outbox_read.c    entries and profiles from the store
  *     outbox_write.c   what reports change in the store: the thread, the committer's visits
@@ -65,6 +66,25 @@ struct outbox_added {
     uint64_t seq, bytes;
 };
 
+struct outbox_deleted_tenant;
+
+/* A look for deleted profiles; that thread's. */
+struct outbox_look {
+    bool under_way;
+    uint64_t asked;                         /* it makes the outbox clean of this number */
+    struct fg_arena *arena;                 /* of the two below */
+    struct outbox_deleted_tenant **tenants; /* by number; NULL: nothing of it is deleted */
+    uint32_t n_tenants;
+    bool any;        /* one of them is not NULL */
+    unsigned target; /* the place that it is at */
+    uint64_t from;
+    uint64_t until[OUTBOX_TARGETS_MAX];        /* greater numbers came after its begin */
+    struct ing_pins found[OUTBOX_TARGETS_MAX]; /* groups that other entries name */
+    uint64_t write; /* the last that has its reports; 0: there are none */
+    uint64_t dropped;
+    int64_t logged_mono_ns; /* that one has failed */
+};
+
 struct ing_outbox {
     struct ing_outbox_config config;
     struct outbox_target targets[OUTBOX_TARGETS_MAX];
@@ -88,8 +108,14 @@ struct ing_outbox {
     /* The ticker's. */
     int64_t swept_mono_ns;
 
+    struct outbox_look look;
+    atomic_bool look_ends; /* the outbox stops */
+
     pthread_mutex_t lock;     /* of all below, and of targets as they say; held for memory only */
     struct fg_ticker *ticker; /* NULL: not started, or stopped */
+    struct fg_ticker *looker; /* likewise, of looks */
+    uint64_t asked, clean;    /* ing_outbox_clean() */
+    bool look_wanted;         /* ... whatever was asked */
     struct ing_pins pins;
     bool crowded; /* too many groups are pinned, and nothing can be dropped */
     struct outbox_writes filling;
@@ -118,6 +144,23 @@ void ing_outbox_bound(struct ing_outbox *outbox);
 
 /* Calls on_ready for targets that are to be told. Not locked. */
 void ing_outbox_tell(struct ing_outbox *outbox);
+
+/* Returns a span as it is handed out. */
+struct ing_outbox_span ing_outbox_span_of(unsigned target, const struct ing_span *span);
+
+/* Do as ing_outbox_put_back() and ing_outbox_report(). Locked. */
+void ing_outbox_put_span_back(struct ing_outbox *outbox, const struct ing_outbox_span *span);
+void ing_outbox_report_items(struct ing_outbox *outbox, const struct ing_outbox_span *span,
+                             const struct ing_outbox_item *items, size_t count);
+
+/* ---- outbox_deleted.c ---- */
+
+/* Returns true if the tenant of this number is being deleted, or was. */
+bool ing_outbox_is_deleted(const struct ing_outbox *outbox, uint32_t tenant);
+
+/* Start and end the thread that looks for deleted profiles. */
+enum fg_code ing_outbox_start_looks(struct ing_outbox *outbox, struct fg_err *err) fg_must_check;
+void ing_outbox_stop_looks(struct ing_outbox *outbox);
 
 /* ---- outbox_write.c: what is to be written; locked ---- */
 
@@ -156,5 +199,11 @@ void ing_outbox_put_target(const struct ing_outbox *outbox, const struct outbox_
 /* Makes an iterator over the entries of a target with these numbers. last is not UINT64_MAX. */
 struct fg_store_iter *ing_outbox_iter(const struct ing_outbox *outbox, enum ing_head_family family,
                                       unsigned target, uint64_t first, uint64_t last);
+
+/* Reads the entries of a span, without their profiles: OUTBOX_AGAIN, or OUTBOX_DAMAGED with the
+ * bytes as its record. Errors as of ing_outbox_read(). */
+enum fg_code ing_outbox_read_entries(struct ing_outbox *outbox, const struct ing_outbox_span *span,
+                                     struct fg_arena *arena, struct ing_outbox_item **ret_items,
+                                     size_t *ret_count, struct fg_err *err) fg_must_check;
 
 #endif

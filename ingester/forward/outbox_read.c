@@ -36,6 +36,7 @@ struct outbox_reading {
     /* Of the tenant at hand. */
     bool has_tenant;
     uint32_t tenant;
+    bool is_deleted;
     int64_t retention_ns; /* 0: it keeps profiles forever */
     struct fg_err *err;
 };
@@ -108,32 +109,30 @@ static bool find_profile(struct outbox_reading *reading, struct ing_head_profile
 
 /* ---- entries ---- */
 
-static int64_t retention_of(struct outbox_reading *reading, uint32_t tenant)
+static void look_up_tenant(struct outbox_reading *reading, uint32_t tenant)
 {
     struct ing_catalog *catalog = reading->outbox->config.catalog;
     struct fg_limits *limits;
 
     if (reading->has_tenant && reading->tenant == tenant)
-        return reading->retention_ns;
+        return;
     reading->has_tenant = true;
     reading->tenant = tenant;
     reading->retention_ns = 0;
+    reading->is_deleted = ing_outbox_is_deleted(reading->outbox, tenant);
     if (!ing_catalog_has_tenant(catalog, tenant)) /* set aside (ingester/README.md) */
-        return 0;
+        return;
     /* Tenants stay while the ingester runs. */
     limits = fg_tenants_limits(reading->outbox->config.tenants,
                                ing_catalog_tenant_name(ing_catalog_tenant_at(catalog, tenant)));
     reading->retention_ns = limits->values.retention_period_ns;
     fg_limits_unref(limits);
-    return reading->retention_ns;
 }
 
-static bool is_expired(struct outbox_reading *reading, const struct ing_head_group_key *group)
+static bool is_expired(const struct outbox_reading *reading, const struct ing_head_group_key *group)
 {
-    int64_t retention_ns = retention_of(reading, group->tenant);
-
-    return retention_ns > 0 &&
-           fg_time_add(ing_head_window_end_ns(group->window), retention_ns) < reading->wall_ns;
+    return reading->retention_ns > 0 && fg_time_add(ing_head_window_end_ns(group->window),
+                                                    reading->retention_ns) < reading->wall_ns;
 }
 
 /* A key of another length belongs to nobody: the start has told of it (outbox_load.c). It may stand
@@ -145,25 +144,31 @@ static bool read_seq(const struct fg_store_iter *iter, uint64_t *ret_seq)
     return ing_outbox_get_key(iter->key, &number, ret_seq);
 }
 
-/* Reads the entry on which the iterator stands, and its profile. */
-static enum fg_code read_item(struct outbox_reading *reading, const struct fg_store_iter *entries,
-                              struct ing_outbox_item *item)
+/* Reads the entry on which the iterator stands. */
+static enum fg_code read_entry(struct fg_arena *arena, const struct fg_store_iter *entries,
+                               struct ing_outbox_item *item, struct fg_err *err)
 {
-    if (!ing_outbox_get_entry(entries->value, &item->entry)) {
-        item->outcome = OUTBOX_DAMAGED;
-        return copy(reading->arena, entries->value, &item->record) ? FG_OK
-                                                                   : no_memory(reading->err);
-    }
-    if (is_expired(reading, &item->entry.key.chunk.group)) {
-        item->outcome = OUTBOX_EXPIRED;
+    item->outcome = OUTBOX_AGAIN;
+    if (ing_outbox_get_entry(entries->value, &item->entry))
+        return FG_OK;
+    item->outcome = OUTBOX_DAMAGED;
+    return copy(arena, entries->value, &item->record) ? FG_OK : no_memory(err);
+}
+
+/* Reads the profile of an entry. */
+static enum fg_code read_profile(struct outbox_reading *reading, struct ing_outbox_item *item)
+{
+    const struct ing_head_group_key *group = &item->entry.key.chunk.group;
+
+    look_up_tenant(reading, group->tenant);
+    if (reading->is_deleted || is_expired(reading, group)) {
+        item->outcome = reading->is_deleted ? OUTBOX_DELETED : OUTBOX_EXPIRED;
         return FG_OK;
     }
-    if (find_profile(reading, &item->entry.key)) {
-        item->outcome = OUTBOX_AGAIN;
+    if (find_profile(reading, &item->entry.key))
         return copy(reading->arena, reading->profiles->value, &item->record)
                    ? FG_OK
                    : no_memory(reading->err);
-    }
     if (reading->profiles->err.code != FG_OK) {
         *reading->err = reading->profiles->err;
         return fg_wrap(reading->err, "profile to forward");
@@ -200,38 +205,52 @@ static void seek_first(struct fg_store_iter *iter, uint16_t number, uint64_t fir
     fg_buf_done(&key);
 }
 
+enum fg_code ing_outbox_read_entries(struct ing_outbox *outbox, const struct ing_outbox_span *span,
+                                     struct fg_arena *arena, struct ing_outbox_item **ret_items,
+                                     size_t *ret_count, struct fg_err *err)
+{
+    fg_auto(fg_store_iter) *entries =
+        ing_outbox_iter(outbox, HEAD_OUTBOX, span->target, span->first, span->last);
+    size_t n = count_left(entries, SIZE_MAX), read = 0;
+    struct ing_outbox_item *items;
+
+    if (check_iter(entries, err) != FG_OK)
+        return err->code;
+    items = fg_arena_new(arena, struct ing_outbox_item, n);
+    if (items == NULL)
+        return no_memory(err);
+    seek_first(entries, outbox->targets[span->target].number, span->first);
+    for (; entries->valid && read < n; fg_store_iter_next(entries))
+        if (read_seq(entries, &items[read].seq) &&
+            read_entry(arena, entries, &items[read++], err) != FG_OK)
+            return err->code;
+    if (check_iter(entries, err) != FG_OK)
+        return err->code;
+    *ret_items = items;
+    *ret_count = read;
+    return FG_OK;
+}
+
 enum fg_code ing_outbox_read(struct ing_outbox *outbox, const struct ing_outbox_span *span,
                              struct fg_arena *arena, struct ing_outbox_item **ret_items,
                              size_t *ret_count, struct fg_err *err)
 {
     struct outbox_reading reading = {
         .outbox = outbox, .arena = arena, .wall_ns = fg_wall_ns(outbox->config.clock), .err = err};
-    fg_auto(fg_store_iter) *entries =
-        ing_outbox_iter(outbox, HEAD_OUTBOX, span->target, span->first, span->last);
-    /* After that of the entries: whatever they name is there by then. */
-    fg_auto(fg_store_iter) *profiles =
-        fg_store_iter_create(outbox->config.store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
-    size_t n = count_left(entries, SIZE_MAX), read = 0;
-    struct ing_outbox_item *items;
-    enum fg_code code = check_iter(entries, err);
+    enum fg_code code = ing_outbox_read_entries(outbox, span, arena, ret_items, ret_count, err);
 
     if (code != FG_OK)
         return code;
-    items = fg_arena_new(arena, struct ing_outbox_item, n);
-    if (items == NULL)
-        return no_memory(err);
-    reading.profiles = profiles;
+    /* After the entries were read: whatever they name is there by then. */
+    reading.profiles =
+        fg_store_iter_create(outbox->config.store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
     fg_buf_init(&reading.key, HEAD_PROFILE_KEY_BYTES);
-    seek_first(entries, outbox->targets[span->target].number, span->first);
-    for (; code == FG_OK && entries->valid && read < n; fg_store_iter_next(entries))
-        if (read_seq(entries, &items[read].seq))
-            code = read_item(&reading, entries, &items[read++]);
+    for (size_t i = 0; i < *ret_count && code == FG_OK; i++)
+        if ((*ret_items)[i].outcome == OUTBOX_AGAIN)
+            code = read_profile(&reading, &(*ret_items)[i]);
     fg_buf_done(&reading.key);
-    if (code != FG_OK || check_iter(entries, err) != FG_OK)
-        return err->code;
-    *ret_items = items;
-    *ret_count = read;
-    return FG_OK;
+    fg_store_iter_destroy(reading.profiles);
+    return code;
 }
 
 /* ---- dead entries ---- */

@@ -290,7 +290,16 @@ static bool has_work(struct ing_outbox *outbox)
     return work;
 }
 
-/* Deletes a dead entry that is old. Any other one stays. */
+/* Returns true if the tenant of a dead entry is deleted. */
+static bool is_of_deleted(const struct ing_outbox *outbox, struct fg_slice bytes)
+{
+    struct ing_outbox_entry entry;
+
+    return ing_outbox_get_entry(bytes, &entry) &&
+           ing_outbox_is_deleted(outbox, entry.key.chunk.group.tenant);
+}
+
+/* Deletes a dead entry that is old, or of a tenant that is deleted. Any other one stays. */
 static void sweep_dead(struct ing_outbox *outbox, unsigned target, const struct fg_store_iter *iter,
                        int64_t before_wall_ns)
 {
@@ -303,7 +312,7 @@ static void sweep_dead(struct ing_outbox *outbox, unsigned target, const struct 
     /* One that cannot be read goes, too: there is nothing to inspect. */
     if (!ing_outbox_get_key(iter->key, &number, &seq) ||
         (ing_outbox_get_dead(iter->value, &died_wall_ns, &reason, &entry) &&
-         died_wall_ns >= before_wall_ns))
+         died_wall_ns >= before_wall_ns && !is_of_deleted(outbox, entry)))
         return;
     (void)pthread_mutex_lock(&outbox->lock);
     put_range(&outbox->filling.batch, HEAD_OUTBOX_DEAD, at->number, seq, seq);
@@ -377,7 +386,7 @@ enum fg_code ing_outbox_start(struct ing_outbox *outbox, struct ing_committer *c
     (void)pthread_mutex_lock(&outbox->lock);
     outbox->ticker = ticker;
     (void)pthread_mutex_unlock(&outbox->lock);
-    return FG_OK;
+    return ing_outbox_start_looks(outbox, err);
 }
 
 void ing_outbox_stop(struct ing_outbox *outbox)
@@ -386,6 +395,7 @@ void ing_outbox_stop(struct ing_outbox *outbox)
 
     if (outbox == NULL)
         return;
+    ing_outbox_stop_looks(outbox); /* its reports are the last */
     (void)pthread_mutex_lock(&outbox->lock);
     ticker = fg_take(outbox->ticker);
     (void)pthread_mutex_unlock(&outbox->lock);

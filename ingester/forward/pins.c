@@ -45,18 +45,24 @@ static void make_room(struct ing_pins *pins, const struct ing_spans *const *span
     pins->items = fg_realloc(pins->items, pins->cap * sizeof *pins->items);
 }
 
+static struct ing_pin *find(const struct ing_pins *pins, const struct ing_head_group_key *group,
+                            unsigned target)
+{
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(&pins->map, hash_of(group), &walk); i != FG_MAP_NONE;
+         i = fg_map_next(&pins->map, &walk))
+        if (pins->items[i].target == target && ing_head_same_group(&pins->items[i].group, group))
+            return &pins->items[i];
+    return NULL;
+}
+
 void ing_pins_add(struct ing_pins *pins, const struct ing_head_group_key *group, unsigned target,
                   uint64_t seq, const struct ing_spans *const *spans)
 {
-    uint64_t hash = hash_of(group);
-    struct fg_map_walk walk;
+    struct ing_pin *pin = find(pins, group, target);
 
-    for (uint32_t i = fg_map_first(&pins->map, hash, &walk); i != FG_MAP_NONE;
-         i = fg_map_next(&pins->map, &walk)) {
-        struct ing_pin *pin = &pins->items[i];
-
-        if (pin->target != target || !ing_head_same_group(&pin->group, group))
-            continue;
+    if (pin != NULL) {
         if (!is_live(pin, spans)) /* what it was about is gone */
             pin->first = seq;
         pin->last = seq;
@@ -65,7 +71,31 @@ void ing_pins_add(struct ing_pins *pins, const struct ing_head_group_key *group,
     if (pins->n == pins->cap)
         make_room(pins, spans);
     pins->items[pins->n] = (struct ing_pin){*group, target, seq, seq};
-    fg_map_add(&pins->map, hash, pins->n++);
+    fg_map_add(&pins->map, hash_of(group), pins->n++);
+}
+
+void ing_pins_narrow(struct ing_pins *pins, unsigned target, const struct ing_pins *found,
+                     uint64_t until)
+{
+    uint32_t kept = 0;
+
+    fg_map_clear(&pins->map);
+    for (uint32_t i = 0; i < pins->n; i++) {
+        struct ing_pin pin = pins->items[i];
+
+        if (pin.target == target) {
+            const struct ing_pin *there = find(found, &pin.group, target);
+            bool grows = pin.last >= until;
+
+            if (there == NULL && !grows)
+                continue;
+            pin.first = FG_MAX(pin.first, there == NULL ? until : there->first);
+            pin.last = grows ? pin.last : there->last;
+        }
+        pins->items[kept] = pin;
+        fg_map_add(&pins->map, hash_of(&pin.group), kept++);
+    }
+    pins->n = kept;
 }
 
 bool ing_pins_has(const struct ing_pins *pins, const struct ing_head_group_key *group,

@@ -37,6 +37,12 @@ void ing_pins_done(struct ing_pins *pins);
 void ing_pins_add(struct ing_pins *pins, const struct ing_head_group_key *group, unsigned target,
                   uint64_t seq, const struct ing_spans *const *spans);
 
+/* Leaves of the pins of a target what a look through its entries below `until` has found (`found`,
+ * pins of that target alone): which groups they name. Entries from `until` on came meanwhile, and
+ * count as before. Takes time for each pin. */
+void ing_pins_narrow(struct ing_pins *pins, unsigned target, const struct ing_pins *found,
+                     uint64_t until);
+
 /* Forgets pins of which nothing is pending: pins->n is exact then. Takes time for each pin. */
 void ing_pins_sweep(struct ing_pins *pins, const struct ing_spans *const *spans);
 

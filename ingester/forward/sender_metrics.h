@@ -38,6 +38,7 @@
     M(COUNTER, FORWARD_DROPPED_EXPIRED, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"expired\"}", "Profiles that will not be sent, by reason") \
     M(COUNTER, FORWARD_DROPPED_GONE, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"gone\"}", "Profiles that will not be sent, by reason") \
     M(COUNTER, FORWARD_DROPPED_OPERATOR, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"operator\"}", "Profiles that will not be sent, by reason") \
+    M(COUNTER, FORWARD_DROPPED_DELETED, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"deleted\"}", "Profiles that will not be sent, by reason") \
     M(HISTOGRAM, FORWARD_SECONDS, "flamegrid_forward_request_duration_seconds{target=\"%s\"}", "Duration of a request to a target")
 /* clang-format on */
 FG_METRICS_ENUM(forward_metric, FORWARD_METRICS)

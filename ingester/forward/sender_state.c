@@ -79,6 +79,7 @@ void ing_sender_on_scrape(void *arg)
         [OUTBOX_BY_EXPIRED] = FORWARD_DROPPED_EXPIRED,
         [OUTBOX_BY_GONE] = FORWARD_DROPPED_GONE,
         [OUTBOX_BY_OPERATOR] = FORWARD_DROPPED_OPERATOR,
+        [OUTBOX_BY_DELETED] = FORWARD_DROPPED_DELETED,
     };
     int64_t now_ns = fg_wall_ns(sender->config.clock);
 

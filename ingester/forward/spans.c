@@ -186,6 +186,14 @@ static struct ing_span *last_to_take(struct ing_spans *spans)
     return NULL;
 }
 
+static const struct ing_span *take(struct ing_spans *spans, struct ing_span *span)
+{
+    span->state = SPAN_TAKEN;
+    spans->taken_count += span->count;
+    spans->taken_bytes += span->bytes;
+    return span;
+}
+
 const struct ing_span *ing_spans_take(struct ing_spans *spans, enum ing_outbox_lane lane,
                                       int64_t wall_ns)
 {
@@ -204,10 +212,17 @@ const struct ing_span *ing_spans_take(struct ing_spans *spans, enum ing_outbox_l
         if (is_fresh(span, wall_ns))
             return NULL;
     }
-    span->state = SPAN_TAKEN;
-    spans->taken_count += span->count;
-    spans->taken_bytes += span->bytes;
-    return span;
+    return take(spans, span);
+}
+
+const struct ing_span *ing_spans_take_from(struct ing_spans *spans, uint64_t from, bool *ret_busy)
+{
+    uint32_t i = place_of(spans, from);
+
+    while (i < spans->end && spans->items[i].state == SPAN_REMOVED)
+        i++;
+    *ret_busy = i < spans->end && !is_waiting(&spans->items[i]);
+    return i == spans->end || *ret_busy ? NULL : take(spans, &spans->items[i]);
 }
 
 struct ing_span *ing_spans_find(struct ing_spans *spans, uint64_t first)
@@ -310,6 +325,11 @@ bool ing_spans_meet(const struct ing_spans *spans, uint64_t first, uint64_t last
         if (spans->items[i].state != SPAN_REMOVED)
             return true;
     return false;
+}
+
+uint64_t ing_spans_until(const struct ing_spans *spans)
+{
+    return spans->end > spans->start ? spans->items[spans->end - 1].last + 1 : 0;
 }
 
 int64_t ing_spans_oldest_wall_ns(const struct ing_spans *spans)

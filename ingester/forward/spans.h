@@ -71,6 +71,11 @@ void ing_spans_add(struct ing_spans *spans, uint64_t seq, uint64_t bytes, int64_
 const struct ing_span *ing_spans_take(struct ing_spans *spans, enum ing_outbox_lane lane,
                                       int64_t wall_ns);
 
+/* Takes the first span that has a number from this one on, whichever lane it is of and whoever is
+ * held. Returns NULL if there is none; *ret_busy: since somebody else has it. The result is valid
+ * until the next call. */
+const struct ing_span *ing_spans_take_from(struct ing_spans *spans, uint64_t from, bool *ret_busy);
+
 /* Holds a tenant until then. Returns false if there are too many holds. */
 bool ing_spans_hold(struct ing_spans *spans, uint32_t tenant, int64_t until_mono_ns) fg_must_check;
 
@@ -102,6 +107,9 @@ void ing_spans_drop_taken(struct ing_spans *spans);
 
 /* Returns true if an entry of these numbers may be pending. */
 bool ing_spans_meet(const struct ing_spans *spans, uint64_t first, uint64_t last);
+
+/* Returns a number above those of all entries that were added; 0: none is pending. */
+uint64_t ing_spans_until(const struct ing_spans *spans);
 
 /* Returns when the oldest pending entry was received, of the first span; 0: there is none. */
 int64_t ing_spans_oldest_wall_ns(const struct ing_spans *spans);

@@ -34,6 +34,7 @@ struct ing_segments_chunk {
     int64_t opened_wall_ns;    /* when its first profile was received */
     int64_t committed_mono_ns; /* 0: before this start */
     bool marked;               /* COMMITTED: the store says so, too; else it says SEALED */
+    bool kept;                 /* COMMITTED: only a pin keeps it */
     bool retry;     /* ASIDE: the next cut of such chunks takes it. UNCHECKED: a DRAIN waits for a
                        COMPARE that tells whether it is unsure */
     bool salvage;   /* ASIDE: commit it without what cannot be read of it */

@@ -659,6 +659,11 @@ static bool pins(void *arg, const struct ing_head_group_key *group)
     return ing_outbox_pins(arg, group);
 }
 
+static uint64_t pins_clean(void *arg, uint64_t asked)
+{
+    return ing_outbox_clean(arg, asked);
+}
+
 static enum fg_code make_core(struct ing_segments *segments, struct fg_err *err)
 {
     const struct ing_segments_settings *settings = segments->config.settings;
@@ -681,6 +686,7 @@ static enum fg_code make_core(struct ing_segments *segments, struct fg_err *err)
         .chunks_max = CHUNKS_MAX,
         .rules = FG_RULES_ALL,
         .pins = pins,
+        .pins_clean = pins_clean,
         .pins_arg = segments->config.outbox,
     };
 

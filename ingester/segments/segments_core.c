@@ -140,11 +140,20 @@ uint64_t ing_core_clean(const struct ing_segments_core *core)
 {
     /* Committed chunks count until they are evicted, since readers of older snapshots still get
      * their profiles. Without chunks the store is clean of the era itself. */
-    uint64_t clean = core->era;
+    uint64_t clean = core->era, kept = core->era;
 
-    for (uint32_t i = 0; i < core->table.n_chunks; i++)
-        clean = FG_MIN(clean, core->table.chunks[i]->era);
-    return clean;
+    for (uint32_t i = 0; i < core->table.n_chunks; i++) {
+        const struct ing_segments_chunk *chunk = core->table.chunks[i];
+
+        /* No reader gets the profiles of a chunk that is only kept (ing_evict_advance()). */
+        if (chunk->kept)
+            kept = FG_MIN(kept, chunk->era);
+        else
+            clean = FG_MIN(clean, chunk->era);
+    }
+    if (kept < clean && core->config.pins_clean != NULL)
+        kept = FG_MAX(kept, core->config.pins_clean(core->config.pins_arg, core->era));
+    return FG_MIN(clean, kept);
 }
 
 void ing_core_commit_chunk(struct ing_segments_core *core, struct ing_segments_chunk *chunk,

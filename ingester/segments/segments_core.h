@@ -59,8 +59,10 @@
  * deletion asked for it (compactor/completion_core.h). So the manifest has a number, `asked`, that
  * the compactor raises then. The greatest one seen is the era; a chunk has the era in which it
  * began, or the least era of what it took over. The least era of all chunks, committed ones
- * included, is what this store is clean of. Each commit says it, and a REPORT does if there is
- * nothing to commit.
+ * included, is what this store is clean of. A committed chunk that stays only since its group is
+ * pinned counts with what the holder of the pins is clean of, if that is greater: no reader gets
+ * it, and it is never committed again. Each commit says it, and a REPORT does if there is nothing
+ * to commit.
  *
  * Thread: the one that writes the head (the committer's), between its batches: what
  * ing_segments_core_admit() allows is written before the next event is handed in, and what SEAL,
@@ -101,6 +103,9 @@ struct ing_segments_core_config {
      * committed: then its chunks are not evicted. NULL: nothing does. The answer may become false
      * at any time, but true only between two steps. */
     bool (*pins)(void *arg, const struct ing_head_group_key *group);
+    /* Returns the number of which that is clean, as below: it does not need what deletions name
+     * that wait for the number. asked: the era. NULL: nothing is known. */
+    uint64_t (*pins_clean)(void *arg, uint64_t asked);
     void *pins_arg;
 };
 

@@ -15,6 +15,7 @@ static bool was_shown(const struct ing_segments_core *core, const struct ing_seg
            core->manifest_mono_ns - chunk->committed_mono_ns >= core->config.evict_after_ns;
 }
 
+/* Returns true if nothing but a pin may keep the chunk. */
 static bool may_evict(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
 {
     /* Marked: until then the cut lists the chunk (unpin_marked()), and the store may say that it is
@@ -23,9 +24,12 @@ static bool may_evict(const struct ing_segments_core *core, const struct ing_seg
     return chunk->state == CHUNK_COMMITTED && chunk->marked && chunk->generation <= core->gen &&
            was_shown(core, chunk) &&
            (ing_core_is_closed(core, chunk) ||
-            core->wall_ns >= fg_time_add(chunk->opened_wall_ns, core->config.open_max_ns)) &&
-           /* Last, since it costs most. */
-           (core->config.pins == NULL || !core->config.pins(core->config.pins_arg, &chunk->group));
+            core->wall_ns >= fg_time_add(chunk->opened_wall_ns, core->config.open_max_ns));
+}
+
+static bool is_pinned(const struct ing_segments_core *core, const struct ing_segments_chunk *chunk)
+{
+    return core->config.pins != NULL && core->config.pins(core->config.pins_arg, &chunk->group);
 }
 
 /* Their pushes were duplicates or failed after the admission. The store does not have these chunks.
@@ -58,9 +62,14 @@ void ing_evict_advance(struct ing_segments_core *core, struct ing_segments_effec
 
         if (!may_evict(core, chunk))
             continue;
-        ing_chunk_list_add(&core->evicting, chunk);
-        /* Before the effect, since a failed write may delete them all the same. */
+        /* Before the effect, since a failed write may delete them all the same. Also for a chunk
+         * that is only kept, so that deletions need not wait for it: a reader of an older snapshot
+         * would get profiles from it. */
         core->safe = FG_MAX(core->safe, chunk->generation);
+        chunk->kept = is_pinned(core, chunk);
+        if (chunk->kept)
+            continue;
+        ing_chunk_list_add(&core->evicting, chunk);
         /* Its ids leave the head, so an id that is not here is no longer known to be new. */
         ing_chunk_table_group(&core->table, &chunk->group)->whole = false;
     }

@@ -52,11 +52,11 @@ def listed(server, tenant):
     return json.loads(must(server, "bucket", "inspect", "tenants/%s/manifest" % tenant))
 
 
-def push_old(caller, tenant, n):
+def push_old(caller, tenant, n, service=None):
     """n profiles of some hours ago, which are in blocks soon."""
     for i in range(n):
         begin_s = int(time.time()) - 3 * 3600 + 10 * i
-        status, said = caller.send("POST", "/ingest?name=service-%s.cpu&from=%d&until=%d" % (tenant, begin_s, begin_s + 10),
+        status, said = caller.send("POST", "/ingest?name=%s.cpu&from=%d&until=%d" % (service or "service-" + tenant, begin_s, begin_s + 10),
                                    b"main;work-of-%s 3\n" % tenant.encode())
         check(status == 200, "push: %d %s", status, said)
 
@@ -228,6 +228,69 @@ def case_a_tenant_that_is_deleted_before_its_first_segment_leaves_no_key():
             code, _, said = servers.command("encryption", "rotate", "a", "--data", server.data, *key)
             check(code != 0, "rotated: %s", said)
         check([name for name in names(server) if "tenants/a/blocks" in name] == [], "blocks of it")
+
+
+def case_a_tenant_goes_with_as_many_pending_deletions_as_there_can_be():
+    with servers.Governed(*QUICK) as server:
+        server.key = ()
+        server.begin()
+        push_old(server.caller(["push"], ["a"]), "a", 3)
+        wait_for("in the bucket", lambda: server.operate("POST", "/ingester/flush")[0] == 200)
+        for _ in range(256):
+            status, said = server.operate("POST", "/compactor/delete?selector=%7Bservice_name%3D%22nobody%22%7D&start=now-6h&end=now",
+                                          headers={"X-Scope-OrgID": "a"})
+            check(status == 200, "delete: %d %s", status, said)
+        status, said = server.operate("POST", "/compactor/delete?selector=%7B%7D&start=now-6h&end=now", headers={"X-Scope-OrgID": "a"})
+        check(status == 429 and b"256 deletions are pending" in said, "one more: %d %s", status, said)
+        code, said = govern(server, "delete", "a", "--yes")
+        check(code == 0, "%d %s", code, said)
+        wait_for("the end of the deletion", lambda: server.operate("POST", "/ingester/flush")[0] == 200 and
+                 [one["selector"] for one in listed(server, "a")["ended"]] == ["{}"])
+        check(listed(server, "a")["tombstones"] == [] and listed(server, "a")["blocks"] == [], "%s", listed(server, "a"))
+
+
+def forwarded(server):
+    """What the server says of its target."""
+    return server.govern.must("GET", "/api/forward")["targets"][0]
+
+
+def services(target, tenant):
+    """The services that the target has of a tenant."""
+    status, said = flamegrid.Client(target.port).send("GET", "/api/labels/service_name?from=now-6h&until=now",
+                                                      headers={"X-Scope-OrgID": tenant})
+    check(status == 200, "services of %s: %d %s", tenant, status, said)
+    return [one["value"] for one in json.loads(said)["values"]]
+
+
+def case_deletions_end_while_a_forward_target_is_away():
+    """Neither a deleted tenant nor deleted profiles of another one wait for the target, and it gets none of them when it is back."""
+    with flamegrid.Server("--multitenancy_enabled", "true") as there:
+        forward = "[{name: central, url: 'http://127.0.0.1:%d'}]" % there.port
+        with servers.Governed(*QUICK, "--compactor.deletion_wait", "0s", "--forward.targets", forward) as server:
+            server.key = ()
+            server.begin()
+            caller = server.caller(["push"], ["b"])
+            push_old(server.caller(["push"], ["a"]), "a", 5)
+            push_old(caller, "b", 5)
+            push_old(caller, "b", 1, "kept")
+            wait_for("all is pending", lambda: forwarded(server)["pendingProfiles"] == 11)
+            status, said = server.operate("POST", "/compactor/delete?selector=%7Bservice_name%3D%22service-b%22%7D&start=now-6h&end=now",
+                                          headers={"X-Scope-OrgID": "b"})
+            check(status == 200, "delete: %d %s", status, said)
+            code, said = govern(server, "delete", "a", "--yes")
+            check(code == 0, "%d %s", code, said)
+            wait_for("the end of both deletions", lambda: server.operate("POST", "/ingester/flush")[0] == 200 and
+                     all(len(listed(server, tenant)["ended"]) == 1 for tenant in "ab"))
+            check(forwarded(server)["pendingProfiles"] == 1, "%s", forwarded(server))
+            check(forwarded(server)["droppedProfiles"]["deleted"] == 10, "%s", forwarded(server))
+            end(server)
+            there.start().wait_ready()
+            wait_for("the rest is sent", lambda: forwarded(server)["pendingProfiles"] == 0)
+            check(services(there, "a") == [] and services(there, "b") == ["kept"], "%s %s", services(there, "a"), services(there, "b"))
+            server.govern.must("POST", "/api/forward/central/resend?from=now-9h&until=now")
+            wait_for("resent", lambda: forwarded(server)["resend"]["state"] == "done")
+            check(services(there, "a") == [] and services(there, "b") == ["kept"], "after a resend: %s %s", services(there, "a"),
+                  services(there, "b"))
 
 
 def main():

@@ -245,6 +245,17 @@ enum fg_code fg_blocks_bury(const struct fg_blocks *blocks,
                             struct fg_blocks *ret_blocks, bool *ret_changed,
                             struct fg_err *err) fg_must_check;
 
+/*
+ * Adds the tombstone of a deletion of everything, which takes the place of all pending ones, unless
+ * there is one with its id, pending or ended. No limit refuses it, nor a pending deletion that
+ * cannot be read. Its selector matches all series, and its time is all time. FG_E_LIMIT: the arena
+ * is full.
+ */
+enum fg_code fg_blocks_bury_all(const struct fg_blocks *blocks,
+                                const struct fg_blocks_tombstone *tombstone, struct fg_arena *arena,
+                                struct fg_blocks *ret_blocks, bool *ret_changed,
+                                struct fg_err *err) fg_must_check;
+
 /* The next thing that a deletion waits for, if it has waited for `before` until now. */
 struct fg_blocks_await {
     struct fg_id tombstone;

@@ -138,6 +138,25 @@ enum fg_code fg_blocks_bury(const struct fg_blocks *blocks,
     return FG_OK;
 }
 
+enum fg_code fg_blocks_bury_all(const struct fg_blocks *blocks,
+                                const struct fg_blocks_tombstone *tombstone, struct fg_arena *arena,
+                                struct fg_blocks *ret_blocks, bool *ret_changed, struct fg_err *err)
+{
+    struct fg_blocks next = *blocks;
+
+    *ret_changed = fg_blocks_tombstone(blocks, tombstone->id) == NULL;
+    if (*ret_changed) {
+        next.tombstones = fg_arena_new(arena, struct fg_blocks_tombstone, 1);
+        if (next.tombstones == NULL)
+            return no_memory(err);
+        next.tombstones[0] = *tombstone;
+        next.n_tombstones = 1;
+        next.revision++;
+    }
+    *ret_blocks = next;
+    return FG_OK;
+}
+
 /* ---- carried out ---- */
 
 bool fg_blocks_count_taken(struct fg_blocks *next, const struct fg_blocks_taken *taken, uint32_t n,

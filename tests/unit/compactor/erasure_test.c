@@ -309,6 +309,49 @@ static void a_tenant_without_profiles_goes(void **state)
     close_world(&f);
 }
 
+/* Replaces the selector of a pending deletion in the manifest by one that nobody can read. */
+static void spoil_deletion(struct fixture *f)
+{
+    struct cmp_env env = world_env(f->world);
+    struct fg_manifest *manifest = NULL;
+    struct fg_buf bytes;
+    struct fg_err err;
+
+    world_must(cmp_env_read_manifest(&env, FG_LIT("acme"), &manifest, &err), &err);
+    assert_true(manifest->blocks.n_tombstones > 0);
+    manifest->blocks.tombstones[0].selector = FG_LIT("{a=");
+    fg_buf_init(&bytes, FG_MANIFEST_MAX_BYTES);
+    world_must(fg_blocks_encode(&manifest->blocks, &bytes, &err), &err);
+    world_put(f->world, "tenants/acme/manifest", fg_buf_slice(&bytes));
+    fg_buf_done(&bytes);
+    fg_manifest_unref(manifest);
+}
+
+/* They would never complete: a tenant that is deleted is not compacted any more. */
+static void pending_deletions_do_not_hold_it_up(void **state)
+{
+    (void)state;
+    for (int spoilt = 0; spoilt < 2; spoilt++) {
+        struct fixture f;
+        Access__Tenant__State said;
+        uint64_t listed;
+
+        open_world(&f, 26);
+        world_arrive(f.world, 60, WORLD_NOW, FG_HOUR_NS);
+        for (int i = 0; i < (spoilt ? 3 : FG_BLOCKS_TOMBSTONES_MAX); i++)
+            world_bury(f.world, "{service_name=\"nobody\"}", i, i + 1);
+        if (spoilt)
+            spoil_deletion(&f);
+        listed = count_of_acme(&f);
+        ask_for_deletion(&f);
+        world_keep(f.world, is_not_acme);
+        let_it_end(&f, world_turn);
+        assert_int_equal(read_deletion(&f, "acme", &said).removed, listed);
+        assert_string_equal(names_of_acme(&f).text, "tenants/acme/manifest ");
+        close_world(&f);
+    }
+}
+
 /* Each round of the compactor is killed after some requests, and another one goes on. */
 static void killed_round(struct world *world)
 {
@@ -352,6 +395,7 @@ int main(void)
         cmocka_unit_test(a_tenant_of_the_same_name_begins_empty),
         cmocka_unit_test(old_knowledge_deletes_nothing),
         cmocka_unit_test(a_tenant_without_profiles_goes),
+        cmocka_unit_test(pending_deletions_do_not_hold_it_up),
         cmocka_unit_test(kills_at_any_request_change_nothing),
     };
 

@@ -702,8 +702,8 @@ static bool is_pinned(void *arg, const struct ing_head_group_key *group)
     return ing_head_same_group(pinned, group);
 }
 
-/* Something else needs it in the head. Readers and pushes see no difference to a chunk whose time
- * has not come. */
+/* Something else needs it in the head. Readers see no difference to a chunk that is evicted, pushes
+ * none to one whose time has not come. */
 static void pinned_chunk_is_not_evicted_until_it_is_pinned_no_more(void **state)
 {
     struct ing_segments_core_config config = run_config;
@@ -728,7 +728,7 @@ static void pinned_chunk_is_not_evicted_until_it_is_pinned_no_more(void **state)
         run_wait(&run, 10 * FG_MINUTE_NS);
         assert_null(run_wants(&run, SEGMENTS_EVICT));
     }
-    assert_int_equal(ing_segments_core_fence(run.core, 0, &least), SEGMENTS_SERVE);
+    assert_int_equal(ing_segments_core_fence(run.core, 0, &least), SEGMENTS_STALE);
     assert_int_equal(run_admit(run.core, &pinned, 0, &chunk), SEGMENTS_ADMIT);
     pinned = group_of(998);
     run_tick(&run, FG_SECOND_NS);
@@ -736,7 +736,6 @@ static void pinned_chunk_is_not_evicted_until_it_is_pinned_no_more(void **state)
     assert_non_null(evict);
     assert_int_equal(evict->n_chunks, 1);
     assert_int_equal(evict->chunks[0]->group.window, 999);
-    assert_int_equal(ing_segments_core_fence(run.core, 0, &least), SEGMENTS_STALE);
     run_end(&run);
 }
 
@@ -753,6 +752,53 @@ static void restored_chunks_are_not_reported_clean(void **state)
     ask(&run);
     assert_int_equal(ing_segments_core_status(run.core).era, 1);
     assert_null(run_wants(&run, SEGMENTS_REPORT));
+    run_end(&run);
+}
+
+static uint64_t clean_of_outbox;
+
+static uint64_t pins_clean(void *arg, uint64_t asked)
+{
+    (void)arg;
+    assert_true(asked >= 1);
+    return clean_of_outbox;
+}
+
+/* A deletion need not wait until a target of forwarding is back: who has pinned the chunk says that
+ * nothing of it is needed which a deletion names. */
+static void chunk_that_only_a_pin_keeps_counts_with_the_holder_of_the_pin(void **state)
+{
+    struct ing_segments_core_config config = run_config;
+    struct ing_head_group_key pinned = group_of(999);
+    struct run run;
+
+    (void)state;
+    clean_of_outbox = 0;
+    config.pins = is_pinned;
+    config.pins_clean = pins_clean;
+    config.pins_arg = &pinned;
+    run = (struct run){.core = ing_segments_core_create(&config, 0, 0),
+                       .arena = fg_arena_create(1 << 20),
+                       .l0 = fg_l0_none()};
+    run_tick(&run, 0);
+    run_event(&run, SEGMENTS_MANIFEST);
+    assert_int_equal(run_push(&run, 999, 1), SEGMENTS_ADMIT);
+    ask(&run);
+    run_wait(&run, 10 * FG_MINUTE_NS);
+    clean_of_outbox = 1; /* too early: readers still get the chunk */
+    assert_null(run_wants(&run, SEGMENTS_REPORT));
+    run_commit(&run, 999);
+    assert_null(run_wants(&run, SEGMENTS_REPORT));
+    clean_of_outbox = 0;
+    run_wait(&run, 10 * FG_MINUTE_NS);
+    for (int i = 0; i < 3; i++) {
+        run_tick(&run, FG_SECOND_NS);
+        assert_null(run_wants(&run, SEGMENTS_EVICT));
+        assert_null(run_wants(&run, SEGMENTS_REPORT));
+    }
+    clean_of_outbox = 1;
+    run_tick(&run, FG_SECOND_NS);
+    report(&run, 1);
     run_end(&run);
 }
 
@@ -780,6 +826,7 @@ int main(void)
         cmocka_unit_test(clean_era_is_reported),
         cmocka_unit_test(nothing_is_evicted_while_the_bucket_is_unreachable),
         cmocka_unit_test(pinned_chunk_is_not_evicted_until_it_is_pinned_no_more),
+        cmocka_unit_test(chunk_that_only_a_pin_keeps_counts_with_the_holder_of_the_pin),
         cmocka_unit_test(restored_chunks_are_not_reported_clean),
     };
 

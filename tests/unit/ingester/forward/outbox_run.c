@@ -20,6 +20,7 @@ void outbox_clock_init(struct fg_clock_manual *clock)
 /* ---- life ---- */
 
 uint32_t outbox_run_groups_max = UINT32_MAX;
+const struct ing_deleted *outbox_run_deleted;
 
 static void must(enum fg_code code, const struct fg_err *err)
 {
@@ -81,6 +82,7 @@ void outbox_run_open(struct outbox_run *run, struct fg_store *store, struct fg_c
                                                        .writer = run->writer,
                                                        .catalog = run->catalog,
                                                        .tenants = run->tenants,
+                                                       .deleted = outbox_run_deleted,
                                                        .damage = &run->damage,
                                                        .clock = &clock->clock,
                                                        .groups_max = outbox_run_groups_max},

@@ -101,12 +101,41 @@ static void memory_is_that_of_groups_that_wait(void **state)
     done(&f);
 }
 
+/* A look has found that of the entries 1 to 3 only the second one is left; 4 and 5 came meanwhile.
+ */
+static void narrowed_pins_hold_what_was_found_and_what_came_since(void **state)
+{
+    struct ing_pins found = {0};
+    struct fixture f;
+
+    (void)state;
+    init(&f);
+    for (uint64_t seq = 1; seq <= 3; seq++)
+        add(&f, 0, seq, &groups[seq == 2 ? 1 : 0]);
+    add(&f, 1, 1, &groups[2]);
+    ing_pins_add(&found, &groups[1], 0, 2, f.spans);
+    add(&f, 0, 4, &groups[3]);
+    ing_pins_narrow(&f.pins, 0, &found, 4);
+    assert_false(ing_pins_has(&f.pins, &groups[0], f.spans));
+    for (size_t i = 1; i < FG_COUNT(groups); i++)
+        assert_true(ing_pins_has(&f.pins, &groups[i], f.spans));
+    add(&f, 0, 5, &groups[0]);
+    assert_true(ing_pins_has(&f.pins, &groups[0], f.spans));
+    for (int i = 0; i < 4; i++)
+        take_away(&f, 0);
+    for (size_t i = 0; i < FG_COUNT(groups); i++) /* of the last one, and of the other target */
+        assert_int_equal(ing_pins_has(&f.pins, &groups[i], f.spans), i == 0 || i == 2);
+    ing_pins_done(&found);
+    done(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(group_is_pinned_while_any_target_waits_for_it),
         cmocka_unit_test(group_is_pinned_by_its_own_entries_only),
         cmocka_unit_test(memory_is_that_of_groups_that_wait),
+        cmocka_unit_test(narrowed_pins_hold_what_was_found_and_what_came_since),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

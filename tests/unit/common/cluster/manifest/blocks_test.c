@@ -461,6 +461,38 @@ static void too_many_deletions(void **state)
     }
 }
 
+/* It takes the place of as many as there may be, also of one that nobody can read. */
+static void deletion_of_everything_is_never_refused(void **state)
+{
+    struct fg_arena *arena = fg_arena_create((size_t)16 << 20);
+    struct fg_blocks blocks = fg_blocks_none(FG_LIT("t"));
+    struct fg_blocks_tombstone stone = {.selector = FG_LIT("{}"), .end_ns = 9};
+    const struct fg_blocks_tombstone all = {
+        .id = {1, 1}, .selector = FG_LIT("{}"), .start_ns = INT64_MIN, .end_ns = INT64_MAX};
+    struct fg_err err;
+    bool changed;
+
+    (void)state;
+    for (; stone.id.lo < FG_BLOCKS_TOMBSTONES_MAX; stone.id.lo++)
+        must_bury(&blocks, &stone, arena);
+    blocks.tombstones[3].selector = FG_LIT("{a=");
+    assert_int_equal(fg_blocks_bury_all(&blocks, &all, arena, &blocks, &changed, &err), FG_OK);
+    assert_true(changed);
+    assert_int_equal(blocks.n_tombstones, 1);
+    assert_true(fg_id_eq(blocks.tombstones[0].id, all.id));
+    assert_round_trip(&blocks, arena);
+    /* Deletions that came since stay: a retry whose answer was lost changes nothing. */
+    stone.id.hi = 2;
+    must_bury(&blocks, &stone, arena);
+    assert_int_equal(fg_blocks_bury_all(&blocks, &all, arena, &blocks, &changed, &err), FG_OK);
+    assert_false(changed);
+    assert_int_equal(blocks.n_tombstones, 2);
+    must_unbury(&blocks, all.id, true, arena);
+    assert_int_equal(fg_blocks_bury_all(&blocks, &all, arena, &blocks, &changed, &err), FG_OK);
+    assert_false(changed);
+    fg_arena_destroy(arena);
+}
+
 /* A selector nobody would have let in. */
 static void a_deletion_with_a_bad_selector_is_refused(void **state)
 {
@@ -562,6 +594,7 @@ int main(void)
         cmocka_unit_test(counts_of_deletions),
         cmocka_unit_test(deletions_remember_what_they_wait_for),
         cmocka_unit_test(too_many_deletions),
+        cmocka_unit_test(deletion_of_everything_is_never_refused),
         cmocka_unit_test(a_deletion_with_a_bad_selector_is_refused),
         cmocka_unit_test(objects_that_are_given_up_leave_a_record),
     };
