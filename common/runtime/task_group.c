@@ -1,6 +1,7 @@
 #include "common/runtime/task_group.h"
 
 #include "common/base/time.h"
+#include "common/runtime/thread.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -199,8 +200,8 @@ struct fg_task_group *fg_task_group_create(struct fg_work *work, enum fg_lane la
     group->lane = lane;
     group->job = job;
     group->helpers_max = FG_TASK_GROUP_HELPERS_MAX;
-    fg_assert(pthread_mutex_init(&group->lock, NULL) == 0 &&
-              pthread_cond_init(&group->changed, NULL) == 0);
+    fg_assert(pthread_mutex_init(&group->lock, NULL) == 0);
+    fg_cond_init(&group->changed);
     return group;
 }
 
@@ -284,11 +285,15 @@ bool fg_task_group_has_tasks(const struct fg_task_group *group)
     return group->n_ended < group->n_put;
 }
 
-void fg_task_group_wait(struct fg_task_group *group)
+void fg_task_group_wait(struct fg_task_group *group, int64_t timeout_ns)
 {
+    int64_t at_ns = fg_time_add(fg_mono_ns(fg_clock_real()), timeout_ns);
+    struct timespec until = {.tv_sec = at_ns / FG_SECOND_NS, .tv_nsec = at_ns % FG_SECOND_NS};
+    int rc = 0;
+
     (void)pthread_mutex_lock(&group->lock);
-    while (group->done.first == NULL && !group->nudged)
-        (void)pthread_cond_wait(&group->changed, &group->lock);
+    while (group->done.first == NULL && !group->nudged && rc == 0)
+        rc = pthread_cond_timedwait(&group->changed, &group->lock, &until);
     group->nudged = false;
     (void)pthread_mutex_unlock(&group->lock);
 }
@@ -318,7 +323,7 @@ enum fg_code fg_task_group_finish(struct fg_task_group *group, struct fg_err *er
     while (fg_task_group_has_tasks(group))
         /* First end what is done, then help, and sleep only if there is neither. */
         if (!fg_task_group_end_one(group) && !fg_task_group_run_one(group))
-            fg_task_group_wait(group);
+            fg_task_group_wait(group, FG_SECOND_NS); /* helpers always end */
     code = group->err.code;
     if (code != FG_OK)
         *err = group->err;

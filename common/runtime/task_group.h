@@ -72,8 +72,9 @@ bool fg_task_group_run_one(struct fg_task_group *group);
 /* Returns whether a task was put that has not ended. */
 bool fg_task_group_has_tasks(const struct fg_task_group *group);
 
-/* Waits until a task can be ended, or for a nudge since the last call of this function. */
-void fg_task_group_wait(struct fg_task_group *group);
+/* Waits for timeout_ns at most, until a task can be ended or there was a nudge since the last call
+ * of this function. */
+void fg_task_group_wait(struct fg_task_group *group, int64_t timeout_ns);
 
 /* Wakes fg_task_group_wait(), because of another event that the owner waits for. Any thread. */
 void fg_task_group_nudge(struct fg_task_group *group);

@@ -13,7 +13,7 @@ enum {
     FETCH_ROLLUP_GAP_MAX_BYTES = 1024 * 1024,
     FETCH_LOAD_MAX_BYTES = 4 * 1024 * 1024, /* of a request, unless one item is larger */
     FETCH_LOADS_MAX = 32,                   /* requests in flight, of one query */
-    FETCH_WAIT_NS = 100 * 1000 * 1000, /* for an item of another query, then check the client */
+    FETCH_WAIT_NS = 100 * 1000 * 1000, /* for a reply or another query, then check the client */
 };
 
 struct fetch_queue {
@@ -460,19 +460,26 @@ static enum fg_code take_item(struct qry_fetch *fetch, struct qry_load *load,
     return qry_fetch_fail(item, err);
 }
 
-/* The bucket is unavailable: notes all objects that could not be fetched, not only the first. */
-static void pass_over(struct qry_fetch *fetch, struct qry_load *load, const struct fg_err *err)
+/* Goes on without an item, since the bucket is unavailable. */
+static void pass_over(struct qry_fetch *fetch, const struct qry_fetch_item *item,
+                      const struct fg_err *err)
+{
+    qry_lost_add(fetch->query, item->object, NULL, false, err);
+    fetch->to_visit[item->phase]--;
+    fetch->bytes -= item->range.len;
+    fetch->lacks = true;
+    fetch->away = *err;
+}
+
+/* Notes all objects that could not be fetched, not only the first. */
+static void pass_over_load(struct qry_fetch *fetch, struct qry_load *load, const struct fg_err *err)
 {
     struct qry_fetch_item *item;
 
     while ((item = queue_take(&load->items)) != NULL) {
-        qry_lost_add(fetch->query, item->object, NULL, false, err);
         fail_item(item);
-        fetch->to_visit[item->phase]--;
-        fetch->bytes -= item->range.len;
+        pass_over(fetch, item, err);
     }
-    fetch->lacks = true;
-    fetch->away = *err;
     load_destroy(fetch, load);
 }
 
@@ -490,7 +497,7 @@ static enum fg_code take_failure(struct qry_fetch *fetch, struct qry_load *load,
     }
     if (fetch->query->stale && (err->code == FG_E_UNAVAILABLE || err->code == FG_E_DEADLINE) &&
         qry_query_check(fetch->query, err) == FG_OK) {
-        pass_over(fetch, load, err);
+        pass_over_load(fetch, load, err);
         return FG_OK;
     }
     if (err->code == FG_E_NOT_FOUND) /* the whole object */
@@ -519,18 +526,33 @@ static enum fg_code take_load(struct qry_fetch *fetch, struct qry_load *load, st
     return FG_OK;
 }
 
+/* Returns true if the query is stale and its time for objects in no cache is over. */
+static bool has_waited(const struct qry_fetch *fetch)
+{
+    return fetch->query->stale &&
+           fg_mono_ns(fetch->blocks->clock) >= fetch->query->stale_until_mono_ns;
+}
+
 /* Waits for an item that another query makes, if nothing of this one is in flight: else two queries
  * could wait for each other (cache.h). */
 static void await_other(struct qry_fetch *fetch)
 {
     struct qry_fetch_item *item = queue_take(&fetch->others);
+    struct fg_err err;
 
     switch (fg_cache_wait(item->entry, FETCH_WAIT_NS)) {
     case FG_CACHE_READY:
         queue_add(&fetch->ready[item->phase], item);
         break;
-    case FG_CACHE_LOADING:
-        queue_add(&fetch->others, item);
+    case FG_CACHE_LOADING: /* the other query may have more time for the bucket than this one */
+        if (!has_waited(fetch)) {
+            queue_add(&fetch->others, item);
+            break;
+        }
+        (void)fg_fail(&err, FG_E_DEADLINE, "%s: another query's read has not ended",
+                      item->object->name);
+        fg_cache_unref(item->entry);
+        pass_over(fetch, item, &err);
         break;
     case FG_CACHE_FAILED: /* its client may have gone: make it here */
         fg_cache_unref(item->entry);
@@ -571,7 +593,7 @@ static enum fg_code visit_one(struct qry_fetch *fetch, struct qry_fetch_item *it
 static void await(struct qry_fetch *fetch)
 {
     if (fetch->n_loads > 0 || fg_task_group_has_tasks(fetch->task_group))
-        fg_task_group_wait(fetch->task_group);
+        fg_task_group_wait(fetch->task_group, FETCH_WAIT_NS);
     else if (fetch->again.first != NULL)
         send_again(fetch);
     else

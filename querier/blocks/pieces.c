@@ -138,6 +138,8 @@ enum fg_code qry_piece_open(const struct qry_reader *reader, bool full,
     enum fg_cache_state state;
     bool mine;
 
+    if (reader->query->stale) /* the other query may have more time for the bucket */
+        until_mono_ns = FG_MIN(until_mono_ns, reader->query->stale_until_mono_ns);
     do {
         entry = fg_cache_open(reader->blocks->cache, &key, reader->query->flow.id, &state, &mine);
         if (!mine && state == FG_CACHE_LOADING &&

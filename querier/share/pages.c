@@ -263,6 +263,12 @@ void qry_pages_read(struct qry_pages *pages, struct qry_pages_read *read)
         load(read);
 }
 
+void qry_pages_cancel(struct qry_pages *pages, struct qry_pages_read *read)
+{
+    if (read->end_missing > 0) /* else the bucket was not asked */
+        fg_bucket_cancel(pages->bucket, &read->request);
+}
+
 void qry_pages_read_done(struct qry_pages_read *read)
 {
     fg_buf_done(&read->body);

@@ -62,6 +62,10 @@ struct qry_pages_read {
 /* Reads a range; calls done() once, maybe before it returns. */
 void qry_pages_read(struct qry_pages *pages, struct qry_pages_read *read);
 
+/* Asks to cancel a read for which qry_pages_read() has returned, so that it ends soon. done() may
+ * have been called, but the struct is there. Any thread. */
+void qry_pages_cancel(struct qry_pages *pages, struct qry_pages_read *read);
+
 /* Frees the body. */
 void qry_pages_read_done(struct qry_pages_read *read);
 

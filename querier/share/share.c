@@ -7,6 +7,7 @@
 #include "proto/inner.pb-c.h"
 #include "querier/share/pages.h"
 
+#include <pthread.h>
 #include <sys/random.h>
 
 enum {
@@ -60,12 +61,33 @@ struct qry_share {
     struct fg_peers *peers;
     struct fg_peer_directory *queriers;
     uint64_t start_id; /* random: tells this process in a reply */
+
+    pthread_mutex_t lock;           /* of all below and, in a read, of `outer` to `after` */
+    pthread_cond_t ended;           /* the last read has */
+    struct shared_read *first_read; /* whose requests have not ended */
+    size_t n_reads;                 /* that exist */
 };
 
-/* A read of a query. */
+/* Which request of a read is with the bucket, and can be cancelled there. */
+enum shared_step { SENT_NOTHING, SENT_PAGES, SENT_DIRECT };
+
+/*
+ * A read of a query. A cancel ends the request of the query at once; the read itself ends when its
+ * request to the bucket has, which is cancelled as well, or the call to the owner, which cannot be
+ * cancelled but is short. So the read has a copy of all that it needs of the request.
+ */
 struct shared_read {
     struct qry_share *share;
-    struct fg_bucket_request *outer;
+    _Atomic unsigned refs;           /* the steps, and whoever sends or cancels one */
+    struct fg_bucket_request *outer; /* NULL: it has ended */
+    bool cancelled;
+    enum shared_step sent;
+    struct shared_read *before, *after; /* while `outer` is there */
+    char name[FG_NAME_MAX_BYTES];
+    uint64_t offset, length;
+    size_t content_max_bytes;
+    bool fresh;
+    int64_t deadline_mono_ns;
     struct fg_peer_set *set;
     struct fg_peer_set_member *member; /* the owner that is asked; NULL: this querier */
     struct fg_call call;               /* to it */
@@ -75,14 +97,90 @@ struct shared_read {
 
 /* ---- the end ---- */
 
-/* Ends a read; the outer request has its result. */
-static void finish(struct shared_read *shared_read)
+static void shared_read_unref(struct shared_read *shared_read)
 {
-    struct fg_bucket_request *outer = shared_read->outer;
+    struct qry_share *share = shared_read->share;
+    unsigned before = atomic_fetch_sub(&shared_read->refs, 1);
 
+    fg_assert(before > 0);
+    if (before != 1)
+        return;
+    fg_assert(shared_read->outer == NULL);
     fg_peer_set_unref(shared_read->set);
     free(shared_read);
-    fg_bucket_finish(outer);
+    (void)pthread_mutex_lock(&share->lock);
+    if (--share->n_reads == 0)
+        (void)pthread_cond_signal(&share->ended);
+    (void)pthread_mutex_unlock(&share->lock);
+}
+
+/* Takes the request off the read: whoever does it has to end the request. Locked. */
+static struct fg_bucket_request *take_outer(struct shared_read *shared_read)
+{
+    struct fg_bucket_request *outer = fg_take(shared_read->outer);
+
+    if (outer == NULL)
+        return NULL;
+    if (shared_read->before != NULL)
+        shared_read->before->after = shared_read->after;
+    else
+        shared_read->share->first_read = shared_read->after;
+    if (shared_read->after != NULL)
+        shared_read->after->before = shared_read->before;
+    return outer;
+}
+
+/* Returns the request, for its result. Returns NULL if it was cancelled. */
+static struct fg_bucket_request *claim_outer(struct shared_read *shared_read)
+{
+    struct fg_bucket_request *outer;
+
+    (void)pthread_mutex_lock(&shared_read->share->lock);
+    outer = take_outer(shared_read);
+    (void)pthread_mutex_unlock(&shared_read->share->lock);
+    return outer;
+}
+
+static bool is_cancelled(struct shared_read *shared_read)
+{
+    bool cancelled;
+
+    (void)pthread_mutex_lock(&shared_read->share->lock);
+    cancelled = shared_read->cancelled;
+    (void)pthread_mutex_unlock(&shared_read->share->lock);
+    return cancelled;
+}
+
+/* Ends a read after its last step. outer: has the result; NULL: it was cancelled. */
+static void finish(struct shared_read *shared_read, struct fg_bucket_request *outer)
+{
+    if (outer != NULL)
+        fg_bucket_finish(outer);
+    shared_read_unref(shared_read);
+}
+
+/* The step may have ended, but its request is there: the caller has a reference. */
+static void cancel_step(struct shared_read *shared_read, enum shared_step step)
+{
+    struct qry_share *share = shared_read->share;
+
+    if (step == SENT_PAGES)
+        qry_pages_cancel(share->pages, &shared_read->read);
+    else if (step == SENT_DIRECT)
+        fg_bucket_cancel(share->inner, &shared_read->direct);
+}
+
+/* Notes after the send that a step can be cancelled, and cancels it if the read was meanwhile. */
+static void note_sent(struct shared_read *shared_read, enum shared_step step)
+{
+    bool over;
+
+    (void)pthread_mutex_lock(&shared_read->share->lock);
+    shared_read->sent = step;
+    over = shared_read->cancelled;
+    (void)pthread_mutex_unlock(&shared_read->share->lock);
+    if (over)
+        cancel_step(shared_read, step);
 }
 
 static void take_body(struct fg_bucket_request *outer, struct fg_buf *body)
@@ -97,29 +195,33 @@ static void take_body(struct fg_bucket_request *outer, struct fg_buf *body)
 static void on_direct(struct fg_bucket_request *direct)
 {
     struct shared_read *shared_read = fg_container(direct, struct shared_read, direct);
+    struct fg_bucket_request *outer = claim_outer(shared_read);
 
-    shared_read->outer->code = direct->code;
-    shared_read->outer->err = direct->err;
-    take_body(shared_read->outer, &direct->body);
+    if (outer != NULL) {
+        outer->code = direct->code;
+        outer->err = direct->err;
+        take_body(outer, &direct->body);
+    }
     fg_bucket_clear(direct);
-    finish(shared_read);
+    finish(shared_read, outer);
 }
 
 static void ask_bucket(struct shared_read *shared_read)
 {
-    const struct fg_bucket_request *outer = shared_read->outer;
-
     fg_metric_add(shared_read->share->metrics, SHARE_FALLBACKS, 1);
     shared_read->direct = (struct fg_bucket_request){
         .verb = FG_BUCKET_GET,
-        .name = outer->name,
-        .offset = outer->offset,
-        .length = outer->length,
-        .content_max_bytes = outer->content_max_bytes,
-        .deadline_mono_ns = outer->deadline_mono_ns,
+        .name = shared_read->name,
+        .offset = shared_read->offset,
+        .length = shared_read->length,
+        .content_max_bytes = shared_read->content_max_bytes,
+        .deadline_mono_ns = shared_read->deadline_mono_ns,
         .done = on_direct,
     };
+    (void)atomic_fetch_add(&shared_read->refs, 1);
     fg_bucket_send(shared_read->share->inner, &shared_read->direct);
+    note_sent(shared_read, SENT_DIRECT);
+    shared_read_unref(shared_read);
 }
 
 /* ---- objects of this querier ---- */
@@ -127,89 +229,102 @@ static void ask_bucket(struct shared_read *shared_read)
 static void on_own(struct qry_pages_read *read)
 {
     struct shared_read *shared_read = fg_container(read, struct shared_read, read);
+    struct fg_bucket_request *outer = claim_outer(shared_read);
 
-    shared_read->outer->code = read->code;
-    shared_read->outer->err = read->err;
-    if (read->code == FG_OK)
-        take_body(shared_read->outer, &read->body);
+    if (outer != NULL) {
+        outer->code = read->code;
+        outer->err = read->err;
+        if (read->code == FG_OK)
+            take_body(outer, &read->body);
+    }
     qry_pages_read_done(read);
-    finish(shared_read);
+    finish(shared_read, outer);
 }
 
 static void read_own(struct shared_read *shared_read)
 {
-    const struct fg_bucket_request *outer = shared_read->outer;
-
     fg_metric_add(shared_read->share->metrics, SHARE_OWN, 1);
     shared_read->read = (struct qry_pages_read){
-        .name = outer->name,
-        .offset = outer->offset,
-        .length = outer->length,
-        .fresh = outer->fresh,
-        .deadline_mono_ns = outer->deadline_mono_ns,
+        .name = shared_read->name,
+        .offset = shared_read->offset,
+        .length = shared_read->length,
+        .fresh = shared_read->fresh,
+        .deadline_mono_ns = shared_read->deadline_mono_ns,
         .done = on_own,
     };
+    (void)atomic_fetch_add(&shared_read->refs, 1);
     qry_pages_read(shared_read->share->pages, &shared_read->read);
+    note_sent(shared_read, SENT_PAGES);
+    shared_read_unref(shared_read);
 }
 
 /* ---- objects of another querier ---- */
 
+static void take_reply(struct shared_read *shared_read, const struct fg_call *call,
+                       struct fg_bucket_request *outer)
+{
+    struct fg_slice head = call->reply_head;
+    Fg__Inner__ReadReply *reply = fg__inner__read_reply__unpack(NULL, head.len, head.ptr);
+
+    /* The list of queriers has this one, too, by an address that only a call can recognise.
+     * Until then it calls itself, which works; from now on it does not. */
+    if (reply != NULL && reply->start_id == shared_read->share->start_id)
+        atomic_store(&shared_read->member->self, true);
+    fg__inner__read_reply__free_unpacked(reply, NULL);
+    if (outer == NULL)
+        return;
+    outer->code = FG_OK;
+    fg_buf_init(&outer->body, outer->content_max_bytes);
+    fg_buf_put(&outer->body, call->reply_payload);
+}
+
 static void on_answer(struct fg_call *call)
 {
     struct shared_read *shared_read = fg_container(call, struct shared_read, call);
-    struct fg_bucket_request *outer = shared_read->outer;
+    struct fg_bucket_request *outer = NULL;
     enum fg_code code = call->code;
+    bool responded = code == FG_OK || code == FG_E_NOT_FOUND; /* the owner has asked the bucket */
 
+    if (responded)
+        outer = claim_outer(shared_read);
     if (code == FG_OK) {
-        struct fg_slice head = call->reply_head;
-        Fg__Inner__ReadReply *reply = fg__inner__read_reply__unpack(NULL, head.len, head.ptr);
-
-        /* The list of queriers has this one, too, by an address that only a call can recognise.
-         * Until then it calls itself, which works; from now on it does not. */
-        if (reply != NULL && reply->start_id == shared_read->share->start_id)
-            atomic_store(&shared_read->member->self, true);
-        fg__inner__read_reply__free_unpacked(reply, NULL);
-        outer->code = FG_OK;
-        fg_buf_init(&outer->body, outer->content_max_bytes);
-        fg_buf_put(&outer->body, call->reply_payload);
-    } else if (code == FG_E_NOT_FOUND) { /* the owner has asked the bucket */
+        take_reply(shared_read, call, outer);
+    } else if (outer != NULL) {
         outer->code = code;
         outer->err = call->err;
     }
     /* Before the set is released, which holds the peer. */
     fg_call_done(shared_read->member->peer, call);
-    if (code == FG_OK || code == FG_E_NOT_FOUND)
-        finish(shared_read);
+    if (responded || is_cancelled(shared_read))
+        finish(shared_read, outer);
     else
         ask_bucket(shared_read);
 }
 
 static void ask_member(struct shared_read *shared_read)
 {
-    const struct fg_bucket_request *outer = shared_read->outer;
     struct qry_share *share = shared_read->share;
     /* Short, so that enough of the query's time is left for the bucket. */
     int64_t deadline = fg_mono_ns(share->clock) + share->settings.timeout_ns;
-    char name[FG_NAME_MAX_BYTES];
     Fg__Inner__ReadHead head;
     struct fg_buf bytes;
 
     fg_metric_add(share->metrics, SHARE_OTHERS, 1);
-    (void)snprintf(name, sizeof name, "%s", outer->name);
     fg__inner__read_head__init(&head);
-    head.name = name;
-    head.offset = outer->offset;
-    head.length = outer->length;
-    head.fresh = outer->fresh;
+    head.name = shared_read->name;
+    head.offset = shared_read->offset;
+    head.length = shared_read->length;
+    head.fresh = shared_read->fresh;
     fg_buf_init(&bytes, SIZE_MAX);
     fg_buf_reserve(&bytes, fg__inner__read_head__get_packed_size(&head));
     bytes.len = fg__inner__read_head__pack(&head, bytes.ptr);
     shared_read->call = (struct fg_call){
         .method = FG_RPC_READ,
         .head = fg_buf_slice(&bytes),
-        .deadline_mono_ns =
-            outer->deadline_mono_ns == 0 ? deadline : FG_MIN(deadline, outer->deadline_mono_ns),
-        .reply_max_bytes = outer->content_max_bytes,
+        .deadline_mono_ns = shared_read->deadline_mono_ns == 0
+                                ? deadline
+                                : FG_MIN(deadline, shared_read->deadline_mono_ns),
+        .reply_max_bytes = shared_read->content_max_bytes,
         .done = on_answer,
     };
     fg_peer_send(shared_read->member->peer, &shared_read->call);
@@ -246,24 +361,57 @@ static void share_send(struct fg_bucket *bucket, struct fg_bucket_request *reque
     }
     shared_read = fg_new(struct shared_read);
     shared_read->share = share;
+    atomic_store(&shared_read->refs, 1);
     shared_read->outer = request;
+    (void)snprintf(shared_read->name, sizeof shared_read->name, "%s", request->name);
+    shared_read->offset = request->offset;
+    shared_read->length = request->length;
+    shared_read->content_max_bytes = request->content_max_bytes;
+    shared_read->fresh = request->fresh;
+    shared_read->deadline_mono_ns = request->deadline_mono_ns;
     shared_read->set = fg_peer_directory_get(share->queriers);
     shared_read->member = fg_peer_set_owner(shared_read->set, fg_hash128(fg_cstr(request->name)),
                                             fg_mono_ns(share->clock));
+    (void)pthread_mutex_lock(&share->lock);
+    share->n_reads++;
+    shared_read->after = share->first_read;
+    if (share->first_read != NULL)
+        share->first_read->before = shared_read;
+    share->first_read = shared_read;
+    (void)pthread_mutex_unlock(&share->lock);
     if (shared_read->member == NULL || atomic_load(&shared_read->member->self))
         read_own(shared_read);
     else
         ask_member(shared_read);
 }
 
-/* Cancels other reads only. Reads of the share go on: others may want the pages, and each step has
- * a deadline. */
 static void share_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request)
 {
     struct qry_share *share = share_of(bucket);
+    struct shared_read *shared_read;
+    enum shared_step step = SENT_NOTHING;
 
-    if (!is_shared(request))
+    if (!is_shared(request)) {
         share->inner->ops->cancel(share->inner, request);
+        return;
+    }
+    (void)pthread_mutex_lock(&share->lock);
+    shared_read = share->first_read;
+    while (shared_read != NULL && shared_read->outer != request)
+        shared_read = shared_read->after;
+    if (shared_read != NULL) {
+        (void)take_outer(shared_read);
+        shared_read->cancelled = true;
+        step = shared_read->sent;
+        (void)atomic_fetch_add(&shared_read->refs, 1);
+    }
+    (void)pthread_mutex_unlock(&share->lock);
+    if (shared_read == NULL) /* is about to end with the result that was reached */
+        return;
+    cancel_step(shared_read, step);
+    shared_read_unref(shared_read);
+    (void)fg_bucket_fail(request, FG_E_CANCELED, "cancelled");
+    fg_bucket_finish(request);
 }
 
 static void share_close(struct fg_bucket *bucket)
@@ -431,6 +579,8 @@ enum fg_code qry_share_create(const struct qry_share_config *config, struct qry_
     share->settings = *config->settings;
     share->inner = config->bucket;
     share->clock = config->clock;
+    (void)pthread_mutex_init(&share->lock, NULL);
+    (void)pthread_cond_init(&share->ended, NULL);
     while (share->start_id == 0) /* 0: a reply of no querier */
         fg_assert(getrandom(&share->start_id, sizeof share->start_id, 0) == sizeof share->start_id);
     share->pages = qry_pages_create(config->bucket, config->disk, share->settings.cache_max_bytes);
@@ -463,8 +613,15 @@ void qry_share_destroy(struct qry_share *share)
         return;
     /* First: its jobs use the pages. */
     fg_work_destroy(share->work);
+    /* Cancelled reads may still wait for a call to their owner. */
+    (void)pthread_mutex_lock(&share->lock);
+    while (share->n_reads > 0)
+        (void)pthread_cond_wait(&share->ended, &share->lock);
+    (void)pthread_mutex_unlock(&share->lock);
     fg_peer_directory_destroy(share->queriers);
     fg_peers_destroy(share->peers);
     qry_pages_destroy(share->pages);
+    (void)pthread_cond_destroy(&share->ended);
+    (void)pthread_mutex_destroy(&share->lock);
     free(share);
 }

@@ -82,13 +82,11 @@ void bucket_hold_await(struct bucket_hold *hold)
         (void)usleep(1000);
 }
 
-bool bucket_hold_await_cancel(struct bucket_hold *hold)
+bool bucket_hold_end(struct bucket_hold *hold)
 {
     struct fg_bucket_request *request;
     bool cancelled;
 
-    for (int i = 0; i < 10000 && is_held(hold, &cancelled) && !cancelled; i++)
-        (void)usleep(1000);
     (void)pthread_mutex_lock(&hold->lock);
     request = hold->held;
     cancelled = hold->cancelled;
@@ -97,4 +95,13 @@ bool bucket_hold_await_cancel(struct bucket_hold *hold)
     request->code = fg_fail(&request->err, cancelled ? FG_E_CANCELED : FG_E_DEADLINE, "held");
     fg_bucket_finish(request);
     return cancelled;
+}
+
+bool bucket_hold_await_cancel(struct bucket_hold *hold)
+{
+    bool cancelled;
+
+    for (int i = 0; i < 10000 && is_held(hold, &cancelled) && !cancelled; i++)
+        (void)usleep(1000);
+    return bucket_hold_end(hold);
 }

@@ -27,5 +27,7 @@ void bucket_hold_await(struct bucket_hold *hold);
 /* Waits until its caller has cancelled it, for ten seconds at most, and ends it in any case.
  * Returns false if it was not cancelled. */
 bool bucket_hold_await_cancel(struct bucket_hold *hold);
+/* Ends it at once. Returns false if it was not cancelled. */
+bool bucket_hold_end(struct bucket_hold *hold);
 
 #endif

@@ -19,6 +19,8 @@ struct snapshot_read {
 
 enum { READS_MAX = 1 + FG_SNAPSHOT_TENANTS_MAX };
 
+static const int64_t CHECK_EVERY_NS = 200 * FG_MS_NS; /* while the bucket does not respond */
+
 static int64_t now_ns(const struct fg_snapshots *snapshots)
 {
     return fg_mono_ns(snapshots->config.clock);
@@ -136,6 +138,11 @@ static enum fg_code read_in_turn(struct fg_snapshots *snapshots, struct fg_snaps
     return FG_OK;
 }
 
+static enum fg_code check(const struct fg_snapshots_how *how, struct fg_err *err)
+{
+    return how->check == NULL ? FG_OK : how->check(how->arg, err);
+}
+
 static enum fg_code read_at_once(struct fg_snapshots *snapshots, struct fg_snapshot *core,
                                  struct snapshot_read *reads, size_t n,
                                  struct fg_snapshots_how *how, struct fg_err *err)
@@ -147,7 +154,13 @@ static enum fg_code read_at_once(struct fg_snapshots *snapshots, struct fg_snaps
 
     for (size_t i = 0; i < n; i++)
         fg_bucket_wave_send(wave, snapshots->config.bucket, &reads[i].read.request);
-    while (code == FG_OK && (request = fg_bucket_wave_next(wave)) != NULL) {
+    while (n > 0 && code == FG_OK) {
+        request = fg_bucket_wave_next_within(wave, CHECK_EVERY_NS);
+        if (request == NULL) { /* the bucket is slow */
+            code = check(how, err);
+            continue;
+        }
+        n--;
         how->bytes += request->body.len;
         code =
             answer(snapshots, core, fg_container(request, struct snapshot_read, read.request), err);
@@ -186,8 +199,7 @@ enum fg_code fg_snapshots_take(struct fg_snapshots *snapshots, struct fg_snapsho
     unlock(snapshots);
     /* The state changes under the lock, but only by calls of this thread. */
     while (snapshot->state == FG_SNAPSHOT_READING)
-        if ((how->check != NULL && how->check(how->arg, err) != FG_OK) ||
-            read_round(snapshots, snapshot, how, err) != FG_OK) {
+        if (check(how, err) != FG_OK || read_round(snapshots, snapshot, how, err) != FG_OK) {
             lock(snapshots);
             /* The core counts answers. Without these the next take() would wait for ever. */
             while (snapshot->waiting > 0)

@@ -46,8 +46,9 @@ struct fg_snapshots_how {
     bool fresh;                  /* use nothing that was read before this call */
     int64_t deadline_mono_ns;    /* of each request */
     struct fg_bucket_stop *stop; /* ends the wait early; requests go one by one then. NULL: none */
-    enum fg_code (*check)(void *arg, struct fg_err *err); /* asked before each round of requests;
-                                                             a failure ends it. NULL: none */
+    /* Asked before each round of requests and, without `stop`, at least five times a second while
+     * requests are under way; a failure ends the wait. NULL: none. */
+    enum fg_code (*check)(void *arg, struct fg_err *err);
     void *arg;
     uint64_t requests, bytes; /* out: added up, after a failure too */
 };

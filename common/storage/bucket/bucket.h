@@ -256,6 +256,9 @@ void fg_bucket_wave_send(struct fg_bucket_wave *wave, struct fg_bucket *bucket,
                          struct fg_bucket_request *request);
 /* Waits for a request to end and returns it. Returns NULL if none is left. */
 struct fg_bucket_request *fg_bucket_wave_next(struct fg_bucket_wave *wave);
+/* Does so for timeout_ns at most. Returns NULL also if no request has ended by then. */
+struct fg_bucket_request *fg_bucket_wave_next_within(struct fg_bucket_wave *wave,
+                                                     int64_t timeout_ns);
 /* Returns a request that has ended, or NULL, without waiting. */
 struct fg_bucket_request *fg_bucket_wave_poll(struct fg_bucket_wave *wave);
 /* Sets a callback for each request that ends, for callers that wait elsewhere. It runs on any

@@ -1,4 +1,5 @@
 /* For code that waits: one request, a wave of them, all pages of a list. */
+#include "common/runtime/thread.h"
 #include "common/storage/bucket/bucket.h"
 
 #include <pthread.h>
@@ -53,7 +54,7 @@ struct fg_bucket_wave *fg_bucket_wave_create(void)
               pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE) == 0 &&
               pthread_mutex_init(&wave->lock, &attr) == 0);
     (void)pthread_mutexattr_destroy(&attr);
-    (void)pthread_cond_init(&wave->ended_one, NULL);
+    fg_cond_init(&wave->ended_one);
     return wave;
 }
 
@@ -131,6 +132,22 @@ struct fg_bucket_request *fg_bucket_wave_next(struct fg_bucket_wave *wave)
     (void)pthread_mutex_lock(&wave->lock);
     while (wave->ended.first == NULL && wave->under_way.first != NULL)
         (void)pthread_cond_wait(&wave->ended_one, &wave->lock);
+    request = take_ended(wave);
+    (void)pthread_mutex_unlock(&wave->lock);
+    return request;
+}
+
+struct fg_bucket_request *fg_bucket_wave_next_within(struct fg_bucket_wave *wave,
+                                                     int64_t timeout_ns)
+{
+    int64_t at_ns = fg_time_add(fg_mono_ns(fg_clock_real()), timeout_ns);
+    struct timespec until = {.tv_sec = at_ns / FG_SECOND_NS, .tv_nsec = at_ns % FG_SECOND_NS};
+    struct fg_bucket_request *request;
+    int rc = 0;
+
+    (void)pthread_mutex_lock(&wave->lock);
+    while (wave->ended.first == NULL && wave->under_way.first != NULL && rc == 0)
+        rc = pthread_cond_timedwait(&wave->ended_one, &wave->lock, &until);
     request = take_ended(wave);
     (void)pthread_mutex_unlock(&wave->lock);
     return request;

@@ -4,6 +4,7 @@
 #include "common/net/http/impl.h"
 #include "querier/blocks/blocks_impl.h"
 #include "tests/lib/bucket_gate.h"
+#include "tests/lib/bucket_hold.h"
 #include "tests/unit/querier/asker.h"
 
 #include <pthread.h>
@@ -11,6 +12,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -33,6 +35,7 @@ struct viewer {
     struct fg_http_request req; /* of a client that may go */
     int64_t time_ns;            /* until its deadline */
     pthread_t thread;
+    atomic_bool ended;
     enum fg_code code;
     struct fg_buf text;
 };
@@ -64,6 +67,7 @@ static void *view(void *arg)
     fg_buf_printf(&viewer->text, "%llu", (unsigned long long)query->profiles);
     fg_tree_done(&tree);
     asker_end(query);
+    atomic_store(&viewer->ended, true);
     return NULL;
 }
 
@@ -229,6 +233,78 @@ static void nobody_waits_for_a_slow_one_for_all_of_its_time(void **state)
     scene_done(&scene);
 }
 
+/* --- a bucket that does not respond --- */
+
+/* A world, of which no object is in the cache: the manifests are. */
+static void silent_scene_init(struct scene *scene, struct bucket_hold *hold)
+{
+    static const struct fg_clock_ops ops = {.wall_ns = read_clock, .mono_ns = read_clock};
+    static const struct fg_bucket_faults none = {.seed = 1};
+    struct fg_err err;
+
+    *scene = (struct scene){.asker = {.random = 5, .keeps_all = true, .partial = true}};
+    asker_init(&scene->asker, 30, 0, &none);
+    scene->clock.clock.ops = &ops;
+    atomic_init(&scene->clock.now_ns, scene->asker.world.end_ns);
+    scene->asker.querier->clock = asker_blocks(&scene->asker)->clock = &scene->clock.clock;
+    world_push(&scene->asker.world, 40);
+    world_commit(&scene->asker.world, 1000);
+    asker_must(asker_ask_all(&scene->asker, false, &err), &err);
+    bucket_hold_init(hold, asker_blocks(&scene->asker)->bucket);
+    asker_blocks(&scene->asker)->bucket = &hold->bucket;
+    bucket_hold_next(hold, FG_BUCKET_GET, FG_NAME_SEGMENTS);
+    begin(scene, 0, 10 * FG_HOUR_NS);
+    bucket_hold_await(hold);
+}
+
+static void silent_scene_done(struct scene *scene, struct bucket_hold *hold)
+{
+    for (unsigned i = 0; i < VIEWERS; i++)
+        fg_buf_done(&scene->viewers[i].text);
+    asker_blocks(&scene->asker)->bucket = hold->inner;
+    bucket_hold_done(hold);
+    asker_done(&scene->asker);
+}
+
+static void a_client_that_goes_ends_the_wait_for_the_bucket(void **state)
+{
+    struct scene scene;
+    struct bucket_hold hold;
+
+    (void)state;
+    silent_scene_init(&scene, &hold);
+    atomic_store(&scene.viewers[0].req.gone, true);
+    assert_true(bucket_hold_await_cancel(&hold));
+    end(&scene, 0, FG_E_CANCELED);
+    silent_scene_done(&scene, &hold);
+}
+
+/* The first query began before the bucket failed, and has ten hours. The second one answers from
+ * older manifests, and has two seconds for what is in no cache. */
+static void a_stale_query_does_not_wait_for_another_one(void **state)
+{
+    static const struct fg_bucket_faults away = {.seed = 1, .refuse_permille = 1000};
+    struct scene scene;
+    struct bucket_hold hold;
+    int seconds = 0;
+
+    (void)state;
+    silent_scene_init(&scene, &hold);
+    fg_bucket_faulty_set(scene.asker.faulty, &away);
+    fg_clock_manual_advance(&scene.asker.clock, FG_MINUTE_NS); /* manifests are too old */
+    begin(&scene, 1, 10 * FG_HOUR_NS);
+    /* Until it has looked at the clock often enough. */
+    while (!atomic_load(&scene.viewers[1].ended) && ++seconds < 600) {
+        atomic_fetch_add(&scene.clock.now_ns, FG_SECOND_NS);
+        (void)usleep(50 * 1000);
+    }
+    assert_in_range(seconds, 0, 599);
+    end(&scene, 1, FG_E_UNAVAILABLE); /* incomplete */
+    (void)bucket_hold_end(&hold);
+    end(&scene, 0, FG_E_DEADLINE);
+    silent_scene_done(&scene, &hold);
+}
+
 /* --- a bucket that fails for a while --- */
 
 enum { ROUNDS = 40 };
@@ -296,6 +372,8 @@ int main(void)
         cmocka_unit_test(another_takes_over_when_the_first_goes_away),
         cmocka_unit_test(a_query_that_waits_has_its_own_deadline_and_client),
         cmocka_unit_test(nobody_waits_for_a_slow_one_for_all_of_its_time),
+        cmocka_unit_test(a_client_that_goes_ends_the_wait_for_the_bucket),
+        cmocka_unit_test(a_stale_query_does_not_wait_for_another_one),
         cmocka_unit_test(pieces_survive_a_bucket_that_fails_for_a_while),
     };
 

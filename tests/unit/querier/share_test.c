@@ -6,6 +6,7 @@
 #include "proto/inner.pb-c.h"
 #include "querier/share/share.h"
 #include "tests/lib/bucket_doubles.h"
+#include "tests/lib/bucket_hold.h"
 #include "tests/lib/remove_tree.h"
 #include "tests/lib/rpc_run.h"
 
@@ -26,8 +27,10 @@ struct querier {
 };
 
 struct fixture {
-    struct fg_bucket *memory, *bucket;
+    struct fg_bucket *memory;
     struct fg_bucket_faulty *faulty; /* counts */
+    struct bucket_hold hold;
+    struct fg_bucket *bucket; /* of the queriers: the hold, over the faulty one, over memory */
     struct qry_share_settings settings;
     char addresses[QUERIERS * RPC_RUN_URL_BYTES];
     struct querier queriers[QUERIERS];
@@ -148,7 +151,8 @@ static int set_up(void **state)
     f->registry = fg_registry_create();
     f->memory = fg_bucket_memory();
     f->faulty = fg_bucket_faulty_create(f->memory, &(struct fg_bucket_faults){0});
-    f->bucket = fg_bucket_faulty_bucket(f->faulty);
+    bucket_hold_init(&f->hold, fg_bucket_faulty_bucket(f->faulty));
+    f->bucket = &f->hold.bucket;
     for (size_t i = 0; i < OBJECTS; i++)
         put_object(f, i, i == 0 ? (size_t)2 * PAGE : 1 + draw(f, OBJECT_MAX_BYTES));
     for (size_t i = 0; i < QUERIERS; i++) {
@@ -176,7 +180,8 @@ static int tear_down(void **state)
         stop(&f->queriers[i]);
     for (size_t i = 0; i < OBJECTS; i++)
         fg_buf_done(&f->contents[i]);
-    fg_bucket_close(f->bucket);
+    bucket_hold_done(&f->hold);
+    fg_bucket_close(fg_bucket_faulty_bucket(f->faulty));
     fg_bucket_close(f->memory);
     fg_registry_destroy(f->registry);
     free(f);
@@ -298,6 +303,45 @@ static void attached_fields_are_those_of_the_bucket(void **state)
     assert_int_equal(fg_bucket_call(bucket, &delete), FG_E_UNIMPLEMENTED);
     fg_bucket_clear(&put);
     fg_bucket_clear(&delete);
+}
+
+/* Sends a read that the bucket does not answer, through a querier, and cancels it. Returns true if
+ * the request to the bucket was cancelled as well. */
+static bool is_cancelled_in_the_bucket(struct fixture *f, size_t querier, size_t object)
+{
+    fg_auto(fg_bucket_wave) *wave = fg_bucket_wave_create();
+    struct fg_bucket_request request = get(f->names[object], 0, 1);
+    bool cancelled;
+
+    request.fresh = true; /* its page is cached */
+    bucket_hold_next(&f->hold, FG_BUCKET_GET, f->names[object]);
+    fg_bucket_wave_send(wave, qry_share_bucket(f->queriers[querier].share), &request);
+    bucket_hold_await(&f->hold);
+    fg_bucket_wave_cancel(wave);
+    /* The bucket has not answered yet. */
+    assert_ptr_equal(fg_bucket_wave_next_within(wave, FG_MINUTE_NS / 2), &request);
+    assert_int_equal(request.code, FG_E_CANCELED);
+    cancelled = bucket_hold_end(&f->hold);
+    fg_bucket_clear(&request);
+    check_range(f, querier, object, 0, 1); /* or three failed calls in a row make the owner bad */
+    return cancelled;
+}
+
+/* A query that is abandoned does not wait for the bucket, nor for the owner, and asks nobody else
+ * afterwards. */
+static void cancelled_reads_end_at_once(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t before = fg_bucket_faulty_count(f->faulty);
+    unsigned n = 0;
+
+    for (size_t q = 0; q < QUERIERS; q++)
+        for (size_t i = 0; i < OBJECTS; i++)
+            n += is_cancelled_in_the_bucket(f, q, i);
+    assert_int_equal(n, OBJECTS); /* by the owner of each */
+    for (size_t i = 0; i < QUERIERS; i++)
+        stop(&f->queriers[i]); /* waits for calls to owners */
+    assert_int_equal(fg_bucket_faulty_count(f->faulty) - before, QUERIERS * OBJECTS);
 }
 
 /* A querier that is down costs requests but no answer; another one takes over its share. */
@@ -499,6 +543,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(errors_of_the_bucket_pass_through, set_up, tear_down),
         cmocka_unit_test_setup_teardown(other_requests_pass_through, set_up, tear_down),
         cmocka_unit_test_setup_teardown(attached_fields_are_those_of_the_bucket, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cancelled_reads_end_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_absent_member_does_not_fail_reads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failed_reads_are_not_cached, set_up, tear_down),
         cmocka_unit_test_setup_teardown(pages_survive_on_disk, set_up, tear_down),

@@ -326,10 +326,19 @@ static void a_nudge_ends_the_wait(void **state)
 
     (void)state;
     assert_int_equal(pthread_create(&thread, NULL, nudge, group), 0);
-    fg_task_group_wait(group);
+    fg_task_group_wait(group, FG_HOUR_NS);
     assert_int_equal(pthread_join(thread, NULL), 0);
     fg_task_group_nudge(group);
-    fg_task_group_wait(group);
+    fg_task_group_wait(group, FG_HOUR_NS);
+    fg_task_group_destroy(group);
+}
+
+static void a_wait_without_a_nudge_ends(void **state)
+{
+    struct fg_task_group *group = fg_task_group_create(NULL, FG_LANE_QUERY, NULL);
+
+    (void)state;
+    fg_task_group_wait(group, FG_MS_NS);
     fg_task_group_destroy(group);
 }
 
@@ -346,6 +355,7 @@ int main(void)
         cmocka_unit_test_setup(a_failing_end_fails_the_group, reset),
         cmocka_unit_test_setup(a_stopped_group_begins_no_task, reset),
         cmocka_unit_test_setup(a_nudge_ends_the_wait, reset),
+        cmocka_unit_test_setup(a_wait_without_a_nudge_ends, reset),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include "common/cluster/manifest/object.h"
 #include "common/cluster/manifest/snapshot.h"
 #include "tests/lib/bucket_doubles.h"
+#include "tests/lib/bucket_hold.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -179,6 +180,45 @@ static void the_caller_ends_a_snapshot_between_rounds(void **state)
     close_fixture(&f);
 }
 
+static void *await_cancel(void *arg)
+{
+    bucket_hold_await(arg);
+    return bucket_hold_await_cancel(arg) ? arg : NULL;
+}
+
+/* The bucket does not respond, and the caller goes meanwhile. */
+static void the_caller_ends_a_snapshot_within_a_round(void **state)
+{
+    int rounds = 1;
+    struct fg_snapshots_how how = {.check = refuse, .arg = &rounds};
+    struct fg_snapshot snapshot;
+    struct bucket_hold hold;
+    struct fixture f;
+    struct fg_err err;
+    pthread_t thread;
+    void *cancelled;
+
+    (void)state;
+    open_fixture(&f);
+    must(swap_l0(&f, FG_LIT(""), 1, &err), &err);
+    bucket_hold_init(&hold, f.bucket);
+    fg_snapshots_destroy(f.snapshots);
+    f.snapshots = fg_snapshots_create(&(struct fg_snapshots_config){
+        .bucket = &hold.bucket, .clock = &f.clock.clock, .tenants_max = 4, .age_max_ns = 100});
+    fg_snapshots_open(f.snapshots, &snapshot, tenants, 2);
+    bucket_hold_next(&hold, FG_BUCKET_GET, FG_NAME_L0);
+    assert_int_equal(pthread_create(&thread, NULL, await_cancel, &hold), 0);
+    assert_int_equal(fg_snapshots_take(f.snapshots, &snapshot, &how, &err), FG_E_CANCELED);
+    assert_int_equal(pthread_join(thread, &cancelled), 0);
+    assert_non_null(cancelled);
+    assert_string_equal(err.msg, "the caller is gone");
+    how.check = NULL;
+    must(fg_snapshots_take(f.snapshots, &snapshot, &how, &err), &err);
+    fg_snapshots_close(f.snapshots, &snapshot);
+    bucket_hold_done(&hold);
+    close_fixture(&f);
+}
+
 static void an_outage_is_bridged_from_the_cache(void **state)
 {
     const struct fg_bucket_faults away = {.seed = 1, .refuse_permille = 1000};
@@ -212,6 +252,7 @@ int main(void)
         cmocka_unit_test(an_empty_object_is_damage),
         cmocka_unit_test(a_failed_snapshot_can_be_taken_again),
         cmocka_unit_test(the_caller_ends_a_snapshot_between_rounds),
+        cmocka_unit_test(the_caller_ends_a_snapshot_within_a_round),
         cmocka_unit_test(an_outage_is_bridged_from_the_cache),
     };
 

@@ -779,6 +779,22 @@ static void a_send_that_blocks_holds_up_no_other_thread(void **state)
     fg_bucket_wave_destroy(wave);
 }
 
+static void a_wait_for_a_wave_ends_in_time(void **state)
+{
+    static const struct fg_bucket_ops ops = {hanging_send, hanging_cancel, NULL};
+    struct hanging hanging = {.bucket.ops = &ops};
+    struct fg_bucket_wave *wave = fg_bucket_wave_create();
+    struct fg_bucket_request request = {.verb = FG_BUCKET_HEAD, .name = "a"};
+
+    (void)state;
+    assert_null(fg_bucket_wave_next_within(wave, FG_HOUR_NS)); /* none is left */
+    fg_bucket_wave_send(wave, &hanging.bucket, &request);
+    assert_null(fg_bucket_wave_next_within(wave, FG_MS_NS));
+    fg_bucket_wave_cancel(wave);
+    assert_ptr_equal(fg_bucket_wave_next_within(wave, FG_HOUR_NS), &request);
+    fg_bucket_wave_destroy(wave);
+}
+
 struct writer {
     struct fixture *f;
     pthread_t thread;
@@ -925,7 +941,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SUITE(memory), SUITE(directory), SUITE(faulty),
-        cmocka_unit_test(a_send_that_blocks_holds_up_no_other_thread)};
+        cmocka_unit_test(a_send_that_blocks_holds_up_no_other_thread),
+        cmocka_unit_test(a_wait_for_a_wave_ends_in_time)};
     const struct CMUnitTest s3[] = {SUITE(s3)};
 
     if (getenv("FG_TEST_S3") != NULL) /* NOLINT(concurrency-mt-unsafe): one thread yet */
