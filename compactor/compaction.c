@@ -702,6 +702,11 @@ void cmp_compaction_stop(struct cmp_compaction *compaction)
     fg_thread_join(&compaction->thread);
 }
 
+struct fg_bucket_stop *cmp_compaction_bucket_stop(struct cmp_compaction *compaction)
+{
+    return compaction->env.stop;
+}
+
 void cmp_compaction_destroy(struct cmp_compaction *compaction)
 {
     if (compaction == NULL)

@@ -78,7 +78,7 @@ static enum fg_code carry_out(struct editing *editing, struct cmp_edit *edit, st
     for (;;) {
         switch (edit->state) {
         case EDIT_READING:
-            /* A swap may have come before, so the caller treats FG_E_CANCELED like a lost
+            /* A swap may have come before, so the caller treats this failure like a lost
              * answer: the change may have been made. */
             if (cmp_env_check(editing->env, err) != FG_OK)
                 return err->code;

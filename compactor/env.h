@@ -24,6 +24,8 @@ struct cmp_env {
     uint64_t random;             /* for names and pauses */
     struct fg_bucket_stop *stop; /* long work and requests to the bucket end with FG_E_CANCELED;
                                   * NULL: nothing stops them */
+    int64_t deadline_mono_ns;    /* of all requests to the bucket together; 0: none */
+    bool (*gone)(struct cmp_env *env); /* whether nobody wants the result; NULL: it is wanted */
     void (*pause)(struct cmp_env *env, int64_t ns); /* waits, less long when it is time to end */
 };
 
@@ -32,9 +34,16 @@ static inline bool cmp_env_stopping(struct cmp_env *env)
     return fg_bucket_stopped(env->stop);
 }
 
+/* Returns an error if long work has to end: FG_E_CANCELED, FG_E_UNAVAILABLE after the deadline. */
 static inline enum fg_code cmp_env_check(struct cmp_env *env, struct fg_err *err)
 {
-    return cmp_env_stopping(env) ? fg_fail(err, FG_E_CANCELED, "the compactor is stopping") : FG_OK;
+    if (cmp_env_stopping(env))
+        return fg_fail(err, FG_E_CANCELED, "the compactor is stopping");
+    if (env->gone != NULL && env->gone(env))
+        return fg_fail(err, FG_E_CANCELED, "the client has left");
+    if (env->deadline_mono_ns != 0 && fg_mono_ns(env->clock) >= env->deadline_mono_ns)
+        return fg_fail(err, FG_E_UNAVAILABLE, "the bucket does not answer in time");
+    return FG_OK;
 }
 
 /* Returns true if a failure is due to the data, not to the bucket or the disk: work with other data
@@ -47,7 +56,10 @@ static inline bool cmp_env_own_fault(enum fg_code code)
 
 static inline int64_t cmp_env_deadline(struct cmp_env *env, int64_t timeout_ns)
 {
-    return fg_mono_ns(env->clock) + timeout_ns;
+    int64_t deadline_mono_ns = fg_mono_ns(env->clock) + timeout_ns;
+
+    return env->deadline_mono_ns == 0 ? deadline_mono_ns
+                                      : FG_MIN(deadline_mono_ns, env->deadline_mono_ns);
 }
 
 /* Sends a request to the bucket and waits for it, until the compactor stops. */
