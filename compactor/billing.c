@@ -141,6 +141,7 @@ static enum fg_code write_document(const struct cmp_billing *billing,
                                    const struct fg_usage_day *frozen, struct fg_err *err)
 {
     const struct fg_usage_documents documents = {.bucket = billing->env->bucket,
+                                                 .stop = billing->env->stop,
                                                  .clock = billing->env->clock,
                                                  .timeout_ns = ENV_REQUEST_TIMEOUT_NS};
     struct fg_slice tenant = billing->blocks->tenant;

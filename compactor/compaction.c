@@ -334,7 +334,8 @@ static enum fg_code look_at_own(struct cmp_compaction *compaction, struct cmp_te
      * objects to disappear. */
     if (code == FG_OK && tenant->blocks != NULL &&
         cmp_gc_delete_blocks(&compaction->env, &compaction->gc, &tenant->blocks->blocks, err) !=
-            FG_OK)
+            FG_OK &&
+        err->code != FG_E_CANCELED)
         fg_log_warn("replaced blocks could not be deleted, will retry",
                     fg_lb("tenant", tenant->name), fg_ls("err", err->msg));
     return code;
@@ -663,6 +664,7 @@ enum fg_code cmp_compaction_create(const struct cmp_config *config,
                          .block_version = fg_block_version_chosen(settings->block_version),
                          .metrics = fg_metrics_register(config->registry, compactor_metrics,
                                                         FG_COUNT(compactor_metrics)),
+                         .stop = fg_bucket_stop_create(),
                          .pause = pause_env};
     compaction->gc = (struct cmp_gc_config){.retire_after_ns = settings->retire_after_ns,
                                             .grace_ns = settings->grace_ns,
@@ -691,13 +693,18 @@ enum fg_code cmp_compaction_start(struct cmp_compaction *compaction, struct fg_e
 
 void cmp_compaction_stop(struct cmp_compaction *compaction)
 {
-    /* First the flag, then the wake-up: the thread checks the flag under the lock before each
+    /* First the stop, then the wake-up: the thread checks the stop under the lock before each
      * wait. */
-    atomic_store(&compaction->env.stopping, true);
+    fg_bucket_stop_all(compaction->env.stop);
     fg_thread_lock(&compaction->thread);
     wake(compaction);
     fg_thread_unlock(&compaction->thread);
     fg_thread_join(&compaction->thread);
+}
+
+struct fg_bucket_stop *cmp_compaction_bucket_stop(struct cmp_compaction *compaction)
+{
+    return compaction->env.stop;
 }
 
 void cmp_compaction_destroy(struct cmp_compaction *compaction)
@@ -715,6 +722,7 @@ void cmp_compaction_destroy(struct cmp_compaction *compaction)
     fg_access_registry_unref(compaction->access);
     cmp_ingester_list_done(&compaction->ingesters);
     cmp_query_list_done(&compaction->queries);
+    fg_bucket_stop_destroy(compaction->env.stop);
     fg_thread_done(&compaction->thread);
     free(compaction);
 }

@@ -27,8 +27,10 @@ enum fg_code cmp_compaction_create(const struct cmp_config *config,
 /* Starts the thread. FG_E_LIMIT: no more threads. */
 enum fg_code cmp_compaction_start(struct cmp_compaction *compaction,
                                   struct fg_err *err) fg_must_check;
-/* Stops the thread, and abandons the job that is under way. */
+/* Stops the thread, and abandons the job that is under way. Does not wait for the bucket. */
 void cmp_compaction_stop(struct cmp_compaction *compaction);
+/* Returns what cmp_compaction_stop() fires, for the requests of others. */
+struct fg_bucket_stop *cmp_compaction_bucket_stop(struct cmp_compaction *compaction);
 /* Frees it. It was stopped, or never started. Accepts NULL. */
 void cmp_compaction_destroy(struct cmp_compaction *compaction);
 

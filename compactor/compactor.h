@@ -27,7 +27,8 @@ enum fg_code cmp_create(const struct cmp_config *config, struct compactor **ret_
 /* Joins the other compactors, if there may be any, and starts the thread. Errors of the bucket. */
 enum fg_code cmp_start(struct compactor *compactor, struct fg_err *err) fg_must_check;
 
-/* Stops the thread, abandons its job, and leaves the other compactors. Accepts NULL. */
+/* Stops the thread, abandons its job, ends requests of routes, and leaves the other compactors.
+ * Accepts NULL. */
 void cmp_stop(struct compactor *compactor);
 
 /* Frees it. It was stopped or never started, and server and pool were stopped. Accepts NULL. */

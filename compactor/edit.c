@@ -64,7 +64,7 @@ static enum fg_code swap_step(struct editing *editing, struct cmp_edit *edit, st
         /* `won` only decides how long to pause. A timeout after the bucket has taken the swap
          * looks like a loss; the next read finds the change and ends with DONE. */
         bool won =
-            fg_manifest_swap(env->bucket, NULL, editing->tenant, old->etag, fg_buf_slice(&out),
+            fg_manifest_swap(env->bucket, env->stop, editing->tenant, old->etag, fg_buf_slice(&out),
                              cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS), &unconfirmed) == FG_OK;
 
         cmp_edit_swapped(edit, won, fg_mono_ns(env->clock));
@@ -78,7 +78,7 @@ static enum fg_code carry_out(struct editing *editing, struct cmp_edit *edit, st
     for (;;) {
         switch (edit->state) {
         case EDIT_READING:
-            /* A swap may have come before, so the caller treats FG_E_CANCELED like a lost
+            /* A swap may have come before, so the caller treats this failure like a lost
              * answer: the change may have been made. */
             if (cmp_env_check(editing->env, err) != FG_OK)
                 return err->code;

@@ -94,7 +94,7 @@ enum fg_code cmp_fetch_range(struct cmp_env *env, const char *name, struct fg_bl
     fg_buf_init(body, (size_t)range.len);
     if (range.len == 0)
         return FG_OK;
-    (void)fg_bucket_call(env->bucket, &request);
+    (void)cmp_env_call(env, &request);
     code = check_piece(&request, err);
     if (code == FG_OK) {
         *body = request.body;
@@ -169,8 +169,11 @@ static enum fg_code copy(struct cmp_env *env, const char *name, struct fg_block_
                          struct fg_err *err)
 {
     struct fg_bucket_request requests[PIECES] = {{0}};
-    struct copying copying = {
-        .env = env, .name = name, .range = range, .fd = fd, .wave = fg_bucket_wave_create()};
+    struct copying copying = {.env = env,
+                              .name = name,
+                              .range = range,
+                              .fd = fd,
+                              .wave = fg_bucket_wave_create_until(env->stop)};
     enum fg_code code = copy_pieces(&copying, requests, err);
 
     /* Waits for requests that are under way, whose memory is on this stack; only then they are

@@ -28,7 +28,7 @@ static enum fg_code delete_all(struct cmp_env *env, const char *const *names, ui
                                struct fg_err *err)
 {
     struct fg_bucket_request requests[AT_ONCE] = {{0}}, *request;
-    struct fg_bucket_wave *wave = fg_bucket_wave_create();
+    struct fg_bucket_wave *wave = fg_bucket_wave_create_until(env->stop);
     enum fg_code code = FG_OK;
     uint32_t sent = 0;
 
@@ -84,7 +84,7 @@ static enum fg_code each_page(struct cmp_env *env, const char *prefix,
         page.after = after;
         page.deadline_mono_ns = cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS);
         code = cmp_env_check(env, err);
-        if (code == FG_OK && fg_bucket_call(env->bucket, &page) != FG_OK) {
+        if (code == FG_OK && cmp_env_call(env, &page) != FG_OK) {
             *err = page.err;
             code = err->code;
         } else if (code == FG_OK) {
@@ -332,7 +332,7 @@ static enum fg_code abort_uploads(struct cmp_env *env, const struct cmp_gc_confi
         .older_than_ns = config->orphan_after_ns,
         .deadline_mono_ns = cmp_env_deadline(env, ENV_UPLOAD_TIMEOUT_NS),
     };
-    enum fg_code code = fg_bucket_call(env->bucket, &request);
+    enum fg_code code = cmp_env_call(env, &request);
 
     if (code != FG_OK)
         *err = request.err;
@@ -461,7 +461,7 @@ enum fg_code cmp_gc_sweep_audit(struct cmp_env *env, struct fg_audit *audit, str
         n = 0;
         page.deadline_mono_ns = cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS);
         code = cmp_env_check(env, err);
-        if (code == FG_OK && fg_bucket_call(env->bucket, &page) != FG_OK) {
+        if (code == FG_OK && cmp_env_call(env, &page) != FG_OK) {
             *err = page.err;
             code = err->code;
         } else if (code == FG_OK) {

@@ -51,7 +51,7 @@ static enum fg_code read_ring(struct cmp_ingester_list *list, struct cmp_env *en
         get.condition = FG_BUCKET_IF_CHANGED;
         get.if_etag = list->etag;
     }
-    code = fg_bucket_call(env->bucket, &get);
+    code = cmp_env_call(env, &get);
     if (code == FG_OK && get.unchanged)
         return FG_OK;
     if (code == FG_OK || code == FG_E_NOT_FOUND)

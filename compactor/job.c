@@ -212,7 +212,7 @@ static enum fg_code upload(struct job_running *running, const char *path, const 
                                         .condition = FG_BUCKET_IF_ABSENT,
                                         .deadline_mono_ns =
                                             cmp_env_deadline(env, ENV_UPLOAD_TIMEOUT_NS)};
-    enum fg_code code = fg_bucket_call(env->bucket, &request);
+    enum fg_code code = cmp_env_call(env, &request);
 
     /* Whether or not it arrived: the next attempt uses another name. */
     if (code == FG_E_PRECONDITION)
@@ -544,8 +544,7 @@ static void discard_blocks(struct job_running *running)
             FG_OK)
             return;
         request.name = name;
-        (void)fg_bucket_call(running->job->env->bucket,
-                             &request); /* else garbage collection deletes it */
+        (void)cmp_env_call(running->job->env, &request); /* else garbage collection deletes it */
         fg_bucket_clear(&request);
     }
 }

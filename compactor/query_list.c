@@ -17,7 +17,7 @@ static enum fg_code add_object(struct cmp_query_list_day *day, struct cmp_env *e
                                     .content_max_bytes = FG_QUERY_COUNTS_MAX_BYTES,
                                     .deadline_mono_ns =
                                         cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS)};
-    enum fg_code code = fg_bucket_call(env->bucket, &get);
+    enum fg_code code = cmp_env_call(env, &get);
     struct fg_err why;
 
     if (code != FG_OK) {
@@ -57,8 +57,9 @@ static enum fg_code read_day(struct cmp_query_list_day *day, struct cmp_env *env
     char prefix[FG_NAME_MAX_BYTES];
 
     fg_name_query_counts_all(prefix, day->day);
-    if (fg_bucket_each(env->bucket, prefix, false, cmp_env_deadline(env, ENV_UPLOAD_TIMEOUT_NS),
-                       read_entry, &reading, err) != FG_OK)
+    if (fg_bucket_each_until(env->bucket, prefix, false,
+                             cmp_env_deadline(env, ENV_UPLOAD_TIMEOUT_NS), env->stop, read_entry,
+                             &reading, err) != FG_OK)
         return err->code;
     if (reading.err.code != FG_OK)
         *err = reading.err;

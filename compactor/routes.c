@@ -12,7 +12,13 @@
 #include <sys/random.h>
 #include <time.h>
 
-enum { ANSWER_MAX_BYTES = 64 * 1024 * 1024 }; /* a tenant's deletions, with their selectors */
+enum {
+    ANSWER_MAX_BYTES = 64 * 1024 * 1024, /* a tenant's deletions, with their selectors */
+    PAUSE_SLICE_NS = 50 * FG_MS_NS,
+};
+
+/* Of a request, with all attempts: it holds a worker, of which queries have few. */
+static const int64_t ASKING_TIMEOUT_NS = 30 * FG_SECOND_NS;
 
 /* A request on its way. */
 struct asking {
@@ -26,13 +32,29 @@ struct asking {
     struct fg_buf body;
 };
 
-/* Waits on the worker of the request; nothing ends it early. */
+/* Waits on the worker of the request until it is time to end. In slices: a client that leaves wakes
+ * nobody. */
 static void pause_here(struct cmp_env *env, int64_t ns)
 {
-    const struct timespec span = {ns / FG_SECOND_NS, ns % FG_SECOND_NS};
+    struct fg_err err;
 
-    (void)env;
-    (void)nanosleep(&span, NULL);
+    while (ns > 0 && cmp_env_check(env, &err) == FG_OK) {
+        const struct timespec slice = {0, FG_MIN(ns, PAUSE_SLICE_NS)};
+
+        (void)nanosleep(&slice, NULL);
+        ns -= PAUSE_SLICE_NS;
+    }
+}
+
+static bool is_gone(struct cmp_env *env)
+{
+    return fg_http_gone(fg_container(env, struct asking, env)->req);
+}
+
+/* Also the end of the server is not the client's doing. */
+static enum fg_code not_the_clients(enum fg_code code, struct fg_err *err)
+{
+    return code == FG_E_CANCELED ? err->code = FG_E_UNAVAILABLE : code;
 }
 
 static void asking_destroy(struct asking *asking)
@@ -111,7 +133,7 @@ static enum fg_code bury_on_record(struct fg_job *job, struct fg_err *err)
     event.to_ms = asking->end_ns / FG_MS_NS;
     if (fg_audit_begin(audit, &event, err) != FG_OK)
         return err->code;
-    code = bury(asking, err);
+    code = not_the_clients(bury(asking, err), err);
     fg_audit_result(audit, &event, code, err);
     return code;
 }
@@ -180,7 +202,7 @@ static enum fg_code list_deletions(struct fg_job *job, struct fg_err *err)
     cmp_ingester_list_done(&listing.ingesters);
     fg_manifest_unref(listing.l0);
     fg_manifest_unref(listing.blocks);
-    return code;
+    return not_the_clients(code, err);
 }
 
 /* ---- handlers ---- */
@@ -235,8 +257,12 @@ static struct asking *asking_create(struct cmp_routes *routes, struct fg_http_re
     asking->job.home = fg_http_loop(req);
     asking->job.done = done;
     fg_buf_init(&asking->body, ANSWER_MAX_BYTES);
-    asking->env = (struct cmp_env){
-        .bucket = routes->config->bucket, .clock = routes->config->clock, .pause = pause_here};
+    asking->env = (struct cmp_env){.bucket = routes->config->bucket,
+                                   .clock = routes->config->clock,
+                                   .stop = cmp_compaction_bucket_stop(routes->compaction),
+                                   .gone = is_gone,
+                                   .pause = pause_here};
+    asking->env.deadline_mono_ns = cmp_env_deadline(&asking->env, ASKING_TIMEOUT_NS);
     /* The number is for names and pauses, and guards nothing: the time will do. */
     if (getrandom(&asking->env.random, sizeof asking->env.random, 0) != sizeof asking->env.random)
         asking->env.random = (uint64_t)fg_mono_ns(fg_clock_real());

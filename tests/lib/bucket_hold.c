@@ -12,7 +12,8 @@ static void hold_send(struct fg_bucket *bucket, struct fg_bucket_request *reques
 
     (void)pthread_mutex_lock(&hold->lock);
     holds = hold->prefix != NULL && request->verb == hold->verb &&
-            strncmp(request->name, hold->prefix, strlen(hold->prefix)) == 0;
+            fg_slice_starts(fg_cstr(request->name == NULL ? "" : request->name), hold->prefix);
+    holds = holds || (hold->nth > 0 && --hold->nth == 0);
     if (holds) {
         hold->held = request;
         hold->prefix = NULL;
@@ -63,6 +64,14 @@ void bucket_hold_next(struct bucket_hold *hold, enum fg_bucket_verb verb, const 
     (void)pthread_mutex_unlock(&hold->lock);
 }
 
+void bucket_hold_nth(struct bucket_hold *hold, unsigned n)
+{
+    (void)pthread_mutex_lock(&hold->lock);
+    hold->nth = n;
+    hold->cancelled = false;
+    (void)pthread_mutex_unlock(&hold->lock);
+}
+
 static bool is_held(struct bucket_hold *hold, bool *ret_cancelled)
 {
     bool held;
@@ -82,19 +91,16 @@ void bucket_hold_await(struct bucket_hold *hold)
         (void)usleep(1000);
 }
 
-bool bucket_hold_end(struct bucket_hold *hold)
+void bucket_hold_end(struct bucket_hold *hold, enum fg_code code)
 {
     struct fg_bucket_request *request;
-    bool cancelled;
 
     (void)pthread_mutex_lock(&hold->lock);
     request = hold->held;
-    cancelled = hold->cancelled;
     hold->held = NULL;
     (void)pthread_mutex_unlock(&hold->lock);
-    request->code = fg_fail(&request->err, cancelled ? FG_E_CANCELED : FG_E_DEADLINE, "held");
+    request->code = fg_fail(&request->err, code, "held");
     fg_bucket_finish(request);
-    return cancelled;
 }
 
 bool bucket_hold_await_cancel(struct bucket_hold *hold)
@@ -103,5 +109,6 @@ bool bucket_hold_await_cancel(struct bucket_hold *hold)
 
     for (int i = 0; i < 10000 && is_held(hold, &cancelled) && !cancelled; i++)
         (void)usleep(1000);
-    return bucket_hold_end(hold);
+    bucket_hold_end(hold, cancelled ? FG_E_CANCELED : FG_E_DEADLINE);
+    return cancelled;
 }

@@ -215,20 +215,21 @@ const char *fg_bucket_name_fault(const char *name) fg_must_check;
 enum fg_code fg_bucket_call(struct fg_bucket *bucket, struct fg_bucket_request *request);
 
 /*
- * Lets one thread cancel the calls of another. A service that has to end uses it, because its
- * threads may be waiting for a bucket that is slow or hangs.
+ * Lets one thread cancel the calls and waves of others. A service that has to end uses it, because
+ * its threads may be waiting for a bucket that is slow or hangs.
  */
 struct fg_bucket_stop;
 /* Creates it. */
 struct fg_bucket_stop *fg_bucket_stop_create(void);
-/* Frees it, when no call uses it. Accepts NULL. */
+/* Frees it, when no call and no wave uses it. Accepts NULL. */
 void fg_bucket_stop_destroy(struct fg_bucket_stop *stop);
-/* Cancels the call under way and all later calls: they return FG_E_CANCELED, or the result that was
- * reached. Does not wait for them. Any thread. */
+/* Cancels all calls and waves under way and all later ones: they return FG_E_CANCELED, or the
+ * result that was reached. Does not wait for them. Any thread. */
 void fg_bucket_stop_all(struct fg_bucket_stop *stop);
+/* Returns whether that was called. Any thread. NULL: false. */
+bool fg_bucket_stopped(const struct fg_bucket_stop *stop);
 
-/* Does fg_bucket_call() so that `stop` can cancel it. One thread at a time per stop. stop NULL:
- * cannot be stopped. */
+/* Does fg_bucket_call() so that `stop` can cancel it. stop NULL: cannot be stopped. */
 enum fg_code fg_bucket_call_until(struct fg_bucket *bucket, struct fg_bucket_request *request,
                                   struct fg_bucket_stop *stop);
 
@@ -248,6 +249,9 @@ struct fg_bucket_wave;
 struct fg_keys;
 /* Creates an empty wave. */
 struct fg_bucket_wave *fg_bucket_wave_create(void);
+/* Creates an empty wave that `stop` cancels, as by fg_bucket_wave_cancel(). The wave is destroyed
+ * first. stop NULL: as fg_bucket_wave_create(). */
+struct fg_bucket_wave *fg_bucket_wave_create_until(struct fg_bucket_stop *stop);
 /* Cancels all requests under way, waits for them and frees the wave. Accepts NULL. */
 void fg_bucket_wave_destroy(struct fg_bucket_wave *wave);
 FG_AUTO(fg_bucket_wave, fg_bucket_wave_destroy)

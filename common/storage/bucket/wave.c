@@ -8,8 +8,16 @@ struct wave_list {
     struct fg_bucket_request *first, *last;
 };
 
+struct fg_bucket_stop {
+    pthread_mutex_t lock; /* of the list; a wave lives as long as it is in it */
+    struct fg_bucket_wave *first;
+    _Atomic bool stopped;
+};
+
 struct fg_bucket_wave {
-    /* Of all fields. Never held while a request is sent, which may take as long as a disk: the
+    struct fg_bucket_stop *stop;              /* NULL: none; below, of its list of waves */
+    struct fg_bucket_wave *before, *after_it; /* under its lock */
+    /* Of all below. Never held while a request is sent, which may take as long as a disk: the
      * thread of the bucket that ends another one needs it. */
     pthread_mutex_t lock;
     pthread_cond_t ended_one;
@@ -212,30 +220,7 @@ enum fg_code fg_bucket_wave_wait(struct fg_bucket_wave *wave, struct fg_err *err
     return failed->code;
 }
 
-void fg_bucket_wave_destroy(struct fg_bucket_wave *wave)
-{
-    if (wave == NULL)
-        return;
-    fg_bucket_wave_cancel(wave);
-    while (fg_bucket_wave_next(wave) != NULL)
-        continue;
-    (void)pthread_cond_destroy(&wave->ended_one);
-    (void)pthread_mutex_destroy(&wave->lock);
-    free(wave);
-}
-
-enum fg_code fg_bucket_call(struct fg_bucket *bucket, struct fg_bucket_request *request)
-{
-    return fg_bucket_call_until(bucket, request, NULL);
-}
-
-/* ---- calls that can be stopped ---- */
-
-struct fg_bucket_stop {
-    pthread_mutex_t lock; /* of what is below; the wave of a call lives as long as it is here */
-    struct fg_bucket_wave *wave;
-    bool stopped;
-};
+/* ---- stops ---- */
 
 struct fg_bucket_stop *fg_bucket_stop_create(void)
 {
@@ -249,7 +234,7 @@ void fg_bucket_stop_destroy(struct fg_bucket_stop *stop)
 {
     if (stop == NULL)
         return;
-    fg_assert(stop->wave == NULL);
+    fg_assert(stop->first == NULL);
     (void)pthread_mutex_destroy(&stop->lock);
     free(stop);
 }
@@ -257,32 +242,79 @@ void fg_bucket_stop_destroy(struct fg_bucket_stop *stop)
 void fg_bucket_stop_all(struct fg_bucket_stop *stop)
 {
     (void)pthread_mutex_lock(&stop->lock);
-    stop->stopped = true;
-    if (stop->wave != NULL)
-        fg_bucket_wave_cancel(stop->wave);
+    atomic_store(&stop->stopped, true);
+    for (struct fg_bucket_wave *at = stop->first; at != NULL; at = at->after_it)
+        fg_bucket_wave_cancel(at);
     (void)pthread_mutex_unlock(&stop->lock);
+}
+
+bool fg_bucket_stopped(const struct fg_bucket_stop *stop)
+{
+    return stop != NULL && atomic_load_explicit(&stop->stopped, memory_order_relaxed);
+}
+
+static void attach(struct fg_bucket_wave *wave, struct fg_bucket_stop *stop)
+{
+    (void)pthread_mutex_lock(&stop->lock);
+    wave->stop = stop;
+    wave->after_it = stop->first;
+    if (stop->first != NULL)
+        stop->first->before = wave;
+    stop->first = wave;
+    if (atomic_load(&stop->stopped))
+        fg_bucket_wave_cancel(wave); /* before it sends: nothing is sent then */
+    (void)pthread_mutex_unlock(&stop->lock);
+}
+
+static void detach(struct fg_bucket_wave *wave)
+{
+    (void)pthread_mutex_lock(&wave->stop->lock);
+    if (wave->before != NULL)
+        wave->before->after_it = wave->after_it;
+    else
+        wave->stop->first = wave->after_it;
+    if (wave->after_it != NULL)
+        wave->after_it->before = wave->before;
+    (void)pthread_mutex_unlock(&wave->stop->lock);
+}
+
+struct fg_bucket_wave *fg_bucket_wave_create_until(struct fg_bucket_stop *stop)
+{
+    struct fg_bucket_wave *wave = fg_bucket_wave_create();
+
+    if (stop != NULL)
+        attach(wave, stop);
+    return wave;
+}
+
+void fg_bucket_wave_destroy(struct fg_bucket_wave *wave)
+{
+    if (wave == NULL)
+        return;
+    if (wave->stop != NULL)
+        detach(wave);
+    fg_bucket_wave_cancel(wave);
+    while (fg_bucket_wave_next(wave) != NULL)
+        continue;
+    (void)pthread_cond_destroy(&wave->ended_one);
+    (void)pthread_mutex_destroy(&wave->lock);
+    free(wave);
+}
+
+/* ---- one request, all pages of a list ---- */
+
+enum fg_code fg_bucket_call(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    return fg_bucket_call_until(bucket, request, NULL);
 }
 
 enum fg_code fg_bucket_call_until(struct fg_bucket *bucket, struct fg_bucket_request *request,
                                   struct fg_bucket_stop *stop)
 {
-    fg_auto(fg_bucket_wave) *wave = fg_bucket_wave_create();
+    fg_auto(fg_bucket_wave) *wave = fg_bucket_wave_create_until(stop);
 
-    if (stop != NULL) {
-        (void)pthread_mutex_lock(&stop->lock);
-        fg_assert(stop->wave == NULL);
-        stop->wave = wave;
-        if (stop->stopped)
-            fg_bucket_wave_cancel(wave); /* before it sends: nothing is sent then */
-        (void)pthread_mutex_unlock(&stop->lock);
-    }
     fg_bucket_wave_send(wave, bucket, request);
     (void)fg_bucket_wave_next(wave);
-    if (stop != NULL) {
-        (void)pthread_mutex_lock(&stop->lock);
-        stop->wave = NULL;
-        (void)pthread_mutex_unlock(&stop->lock);
-    }
     return request->code;
 }
 

@@ -2,8 +2,11 @@
 #include "common/base/str.h"
 #include "common/cluster/manifest/blocks.h"
 #include "common/runtime/log.h"
+#include "common/storage/bucket/impl.h"
 #include "compactor/compactor.h"
+#include "compactor/edit_core.h"
 #include "tests/lib/bucket_doubles.h"
+#include "tests/lib/bucket_hold.h"
 #include "tests/lib/l0_make.h"
 #include "tests/lib/served.h"
 #include "tests/lib/tenants.h"
@@ -15,15 +18,51 @@
 
 #include <cmocka.h>
 
+#define HELD "tenants/acme/manifest" /* which only requests read: acme has no data */
+
+/* Refuses to give it, if told so. */
+struct refusing {
+    struct fg_bucket bucket;
+    struct fg_bucket *inner;
+    _Atomic bool refuses;
+    _Atomic unsigned refused;
+};
+
+static void refusing_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    struct refusing *refusing = fg_container(bucket, struct refusing, bucket);
+
+    if (!atomic_load(&refusing->refuses) || strcmp(request->name, HELD) != 0) {
+        refusing->inner->ops->send(refusing->inner, request);
+        return;
+    }
+    atomic_fetch_add(&refusing->refused, 1);
+    request->code = fg_fail(&request->err, FG_E_UNAVAILABLE, "refused");
+    fg_bucket_finish(request);
+}
+
+static void refusing_cancel(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    struct refusing *refusing = fg_container(bucket, struct refusing, bucket);
+
+    refusing->inner->ops->cancel(refusing->inner, request);
+}
+
+static const struct fg_bucket_ops refusing_ops = {refusing_send, refusing_cancel, NULL};
+
 struct fixture {
     struct served served;
     struct fg_limit_settings limits;
     struct fg_tenants *tenants;
     struct fg_bucket *bucket;
+    struct bucket_hold hold; /* the compactor sees it through this */
+    struct refusing refusing;
+    struct fg_clock_manual clock;
     struct cmp_settings settings;
     struct compactor *compactor;
     char scratch[64];
     _Atomic unsigned told; /* of deletions */
+    bool stopped;          /* the server is */
 };
 
 static void on_deletion(void *arg)
@@ -45,18 +84,21 @@ static int setup(void **state)
     f->tenants = tenants_make(&f->limits, NULL, true, f->served.registry);
     f->bucket = fg_bucket_memory();
     l0_make(f->bucket);
+    f->refusing = (struct refusing){.bucket.ops = &refusing_ops, .inner = f->bucket};
+    bucket_hold_init(&f->hold, &f->refusing.bucket);
+    fg_clock_manual_init(&f->clock, fg_wall_ns(fg_clock_real()));
     fg_assert(fg_conf_load(&(struct fg_conf){.sections = &section, .n_sections = 1}, NULL, NULL,
                            NULL, 0, &err) == FG_OK);
     cmp_share(&f->settings, 0);
     (void)snprintf(f->scratch, sizeof f->scratch, "/tmp/compactor_test_XXXXXX");
     fg_assert(mkdtemp(f->scratch) != NULL);
     fg_assert(cmp_create(&(struct cmp_config){.settings = &f->settings,
-                                              .bucket = f->bucket,
+                                              .bucket = &f->hold.bucket,
                                               .scratch = f->scratch,
                                               .work = f->served.work,
                                               .tenants = f->tenants,
                                               .registry = f->served.registry,
-                                              .clock = fg_clock_real(),
+                                              .clock = &f->clock.clock,
                                               .on_deletion = on_deletion,
                                               .on_deletion_arg = f},
                          &f->compactor, &err) == FG_OK);
@@ -71,9 +113,11 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
 
-    served_stop(&f->served);
+    if (!f->stopped)
+        served_stop(&f->served);
     cmp_stop(f->compactor);
     cmp_destroy(f->compactor);
+    bucket_hold_done(&f->hold);
     fg_bucket_close(f->bucket);
     tenants_free(f->tenants, &f->limits);
     served_close(&f->served);
@@ -171,6 +215,78 @@ static void too_many_deletions_are_refused(void **state)
     expect(*state, line, "zoo", 200, "pending");
 }
 
+/* ---- while the bucket does not answer ---- */
+
+static int send_deletion(struct fixture *f)
+{
+    return http_ask_send(fg_http_server_port(f->served.server),
+                         "POST /compactor/delete?" SHOP "&start=1&end=2 HTTP/1.1\r\n"
+                         "X-Flamegrid-Action: test\r\nX-Scope-OrgID: acme",
+                         FG_LIT(""));
+}
+
+static void expect_unavailable(struct fixture *f, int fd, const char *part)
+{
+    assert_int_equal(http_ask_receive(fd, &f->served.answer), 503);
+    if (strstr(http_ask_body(&f->served.answer), part) == NULL)
+        fail_msg("%s", http_ask_body(&f->served.answer));
+}
+
+/* It holds a worker of queries. */
+static void a_deletion_has_a_deadline(void **state)
+{
+    struct fixture *f = *state;
+    int64_t begun_ns = fg_mono_ns(&f->clock.clock);
+    int fd;
+
+    bucket_hold_next(&f->hold, FG_BUCKET_GET, HELD);
+    fd = send_deletion(f);
+    bucket_hold_await(&f->hold);
+    assert_in_range(f->hold.held->deadline_mono_ns - begun_ns, 1, 30 * FG_SECOND_NS);
+    fg_clock_manual_advance(&f->clock, 30 * FG_SECOND_NS);
+    bucket_hold_end(&f->hold, FG_E_DEADLINE);
+    expect_unavailable(f, fd, "the bucket does not answer in time");
+}
+
+static void *stop_compactor(void *arg)
+{
+    cmp_stop(arg);
+    return NULL;
+}
+
+static void a_stop_ends_deletions(void **state)
+{
+    struct fixture *f = *state;
+    pthread_t stopper;
+    int fd;
+
+    bucket_hold_next(&f->hold, FG_BUCKET_GET, HELD);
+    fd = send_deletion(f);
+    bucket_hold_await(&f->hold);
+    assert_int_equal(pthread_create(&stopper, NULL, stop_compactor, f->compactor), 0);
+    assert_true(bucket_hold_await_cancel(&f->hold));
+    assert_int_equal(pthread_join(stopper, NULL), 0);
+    expect_unavailable(f, fd, "the compactor is stopping");
+    expect(f, "GET /compactor/deletions", "acme", 503, "");
+}
+
+/* Nobody waits for the answer any more, and the next attempt may be ten seconds away. */
+static void a_client_that_leaves_ends_its_deletion(void **state)
+{
+    struct fixture *f = *state;
+    int fd;
+
+    bucket_hold_next(&f->hold, FG_BUCKET_GET, HELD);
+    fd = send_deletion(f);
+    bucket_hold_await(&f->hold);
+    atomic_store(&f->refusing.refuses, true);
+    (void)close(fd);
+    bucket_hold_end(&f->hold, FG_E_UNAVAILABLE);
+    served_stop(&f->served); /* waits for the request */
+    f->stopped = true;
+    assert_in_range(atomic_load(&f->refusing.refused), 0, EDIT_ATTEMPTS_MAX - 3);
+}
+
 static void status_shows_tenants_and_jobs(void **state)
 {
     expect(*state, "GET /compactor/status", NULL, 200, "\"tenants\":[]");
@@ -183,6 +299,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_deletion_is_accepted_and_listed, setup, teardown),
         cmocka_unit_test_setup_teardown(malformed_deletions_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(too_many_deletions_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_deletion_has_a_deadline, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stop_ends_deletions, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_client_that_leaves_ends_its_deletion, setup, teardown),
         cmocka_unit_test_setup_teardown(status_shows_tenants_and_jobs, setup, teardown),
     };
 

@@ -795,6 +795,39 @@ static void a_wait_for_a_wave_ends_in_time(void **state)
     fg_bucket_wave_destroy(wave);
 }
 
+enum { STOPPED_WAVES = 3 };
+
+/* One stop is for all threads of a service. */
+static void waves_are_stopped(void **state)
+{
+    static const struct fg_bucket_ops ops = {hanging_send, hanging_cancel, NULL};
+    struct hanging hanging[STOPPED_WAVES] = {0};
+    struct fg_bucket_request requests[STOPPED_WAVES] = {0};
+    struct fg_bucket_wave *waves[STOPPED_WAVES + 1];
+    struct fg_bucket_stop *stop = fg_bucket_stop_create();
+
+    (void)state;
+    assert_false(fg_bucket_stopped(NULL) || fg_bucket_stopped(stop));
+    for (size_t i = 0; i <= STOPPED_WAVES; i++)
+        waves[i] = fg_bucket_wave_create_until(stop);
+    fg_bucket_wave_destroy(waves[STOPPED_WAVES]); /* has left before */
+    for (size_t i = 0; i < STOPPED_WAVES; i++) {
+        hanging[i].bucket.ops = &ops;
+        requests[i] = (struct fg_bucket_request){.verb = FG_BUCKET_HEAD, .name = "a"};
+        fg_bucket_wave_send(waves[i], &hanging[i].bucket, &requests[i]);
+    }
+    fg_bucket_stop_all(stop);
+    assert_true(fg_bucket_stopped(stop));
+    for (size_t i = 0; i < STOPPED_WAVES; i++) {
+        assert_ptr_equal(fg_bucket_wave_poll(waves[i]), &requests[i]);
+        assert_int_equal(requests[i].code, FG_E_CANCELED);
+    }
+    fg_bucket_wave_destroy(waves[1]);
+    fg_bucket_wave_destroy(waves[0]);
+    fg_bucket_wave_destroy(waves[2]);
+    fg_bucket_stop_destroy(stop);
+}
+
 struct writer {
     struct fixture *f;
     pthread_t thread;
@@ -933,9 +966,9 @@ static void tidies(void **state)
         TEST(puts_if_match, kind), TEST(refuses_a_condition_without_etag, kind),                   \
         TEST(gets_if, kind), TEST(deletes, kind), TEST(lists, kind), TEST(lists_by_folder, kind),  \
         TEST(forgets_empty_folders, kind), TEST(gives_each, kind), TEST(a_wave, kind),             \
-        TEST(calls_are_stopped, kind), TEST(one_winner_if_absent, kind),                           \
-        TEST(no_lost_update_if_match, kind), TEST(ends_what_comes_too_late, kind),                 \
-        TEST(is_proven, kind), TEST(tidies, kind)
+        TEST(calls_are_stopped, kind), TEST(waves_are_stopped, kind),                              \
+        TEST(one_winner_if_absent, kind), TEST(no_lost_update_if_match, kind),                     \
+        TEST(ends_what_comes_too_late, kind), TEST(is_proven, kind), TEST(tidies, kind)
 
 int main(void)
 {
