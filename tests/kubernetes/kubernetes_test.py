@@ -413,6 +413,26 @@ def case_rules_and_dashboards_are_there(chart):
     check(any(thing["kind"] == "PrometheusRule" for thing in things), "no rules")
 
 
+def alerts_of(things):
+    return {rule["alert"]: rule for thing in things if thing["kind"] == "PrometheusRule" for group in thing["spec"]["groups"] for rule in group["rules"] if "alert" in rule}
+
+
+def case_alerts_fit_the_installation(chart):
+    """Certificates that live for a day are no alert for all of it; pages have an address."""
+    usual, daily = alerts_of(chart.objects("monitoring")), alerts_of(chart.objects("pod certificates"))
+    differ = {name for name in usual if usual[name] != daily[name]}
+    check(differ == {"FlamegridCertificateExpiring"}, "%s", differ)
+    for rule, limits in ((usual, [14 * 86400, 14 * 86400]), (daily, [14 * 86400, 2 * 3600])):
+        found = [int(count) * int(unit) for count, unit in re.findall(r"< (\d+) \* (\d+)", rule["FlamegridCertificateExpiring"]["expr"])]
+        check(found == limits, "%s", rule["FlamegridCertificateExpiring"])
+    own = alerts_of(tools.objects(tools.render(chart.helm, cluster(monitoring={"prometheusRule": {
+        "enabled": True, "runbookBase": "https://git.example/flamegrid/blob/main/", "rpcCertificateHours": 48}}))))
+    check("< 48 * 3600" in own["FlamegridCertificateExpiring"]["expr"], "%s", own["FlamegridCertificateExpiring"])
+    for name, rule in own.items():
+        path = usual[name]["annotations"]["runbook_url"]
+        check(rule["annotations"]["runbook_url"] == "https://git.example/flamegrid/blob/main/" + path, "%s", rule)
+
+
 def case_images(chart):
     things = chart.objects("names")
     images = {rules.containers_of(work)[0]["image"] for work in rules.workloads(things)}
@@ -555,7 +575,7 @@ def main():
     for minor in range(tools.OLDEST, tools.NEWEST + 1):
         tally.run("schemas: 1.%d" % minor, case_schemas, chart, minor)
     for case in (case_schemas_refuse_what_there_is_not, case_manifests, case_overlay_and_examples, case_render_is_stable, case_policies_allow_what_is_needed, case_own_profiles_go_to_distributors, case_workload_identity_reaches_every_pod, case_pods_start_without_the_token_of_a_later_step, case_operators_port_is_for_prometheus,
-                 case_memory_follows_the_limit, case_ipv6_everywhere, case_users_of_pods, case_canary_looks_back_as_far_as_limits_allow, case_ingesters_have_time_to_wait_and_to_stop, case_sizes_may_be_numbers, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
+                 case_memory_follows_the_limit, case_ipv6_everywhere, case_users_of_pods, case_canary_looks_back_as_far_as_limits_allow, case_ingesters_have_time_to_wait_and_to_stop, case_sizes_may_be_numbers, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_alerts_fit_the_installation, case_images, case_extras_reach_every_pod,
                  case_routes_agree_with_the_programs, case_every_setting_may_be_a_value, pods.case_a_cluster_of_rendered_pods):
         tally.run(case.__name__[len("case_"):].replace("_", " "), case, chart)
     if options.all:

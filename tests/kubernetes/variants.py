@@ -45,7 +45,7 @@ VARIANTS = {
     "certificates": (cluster(rpc={"tls": "certificates", "certificates": {"ingester": "i", "distributor": "d", "querier": "q"}}), 25),
     "cert-manager": (cluster(rpc={"tls": "certManager"}), 25),
     "cert-manager with an issuer": (cluster(rpc={"tls": "certManager", "certManager": {"issuerRef": {"kind": "ClusterIssuer", "name": "ours"}}}), 25),
-    "pod certificates": (cluster(rpc={"tls": "podCertificate", "podCertificate": {"signerName": "example.com/flamegrid"}}), 37),
+    "pod certificates": (cluster(rpc={"tls": "podCertificate", "podCertificate": {"signerName": "example.com/flamegrid"}}, monitoring=MONITORS), 37),
     "tokens": (cluster(access=TOKENS, monitoring=MONITORS), 25),
     "tokens without one for self-profiling": (cluster(access={**TOKENS, "selfProfilingToken": {"existingSecret": ""}}), 25),
     "TLS for clients": (cluster(tls={"existingSecret": "tls"}, monitoring=MONITORS, distributor={"queryProxy": True}), 25),
