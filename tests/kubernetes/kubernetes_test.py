@@ -163,6 +163,9 @@ def case_overlay_and_examples(chart):
             text = file.read()
         used = set(re.findall(r"[a-z-]+\.flamegrid\.svc", text))
         check(used <= hosts and (used or os.path.basename(path) not in ("alloy.yaml", "collector.yaml")), "%s: %s", path, used)
+        # CRI-O starts no container with less than 12 MiB.
+        limits = re.findall(r"limits: \{[^}]*memory: (\d+)Mi", text)
+        check(all(int(limit) >= 16 for limit in limits), "%s: %s", path, limits)
     with open(os.path.join(EXAMPLES, "keda.yaml"), encoding="utf-8") as file:
         scaled = tools.objects(file.read())
     parts = set()
