@@ -7,13 +7,14 @@ include(GNUInstallDirs)
 set(FG_PROGRAMS flamegrid flamegrid-distributor flamegrid-ingester flamegrid-querier flamegrid-compactor)
 install(TARGETS ${FG_PROGRAMS} RUNTIME)
 
-# Units: a name, what it is, its program with arguments, its state folder below /var/lib.
+# Units: a name, what it is, its program with arguments, its state folder below /var/lib, the default of its memory_max_bytes in MiB.
 set(FG_UNITS
-  "flamegrid-server|all services in one process|flamegrid server|flamegrid"
-  "flamegrid-distributor|takes profiles, and forwards queries|flamegrid-distributor|flamegrid-distributor"
-  "flamegrid-ingester|keeps new profiles|flamegrid-ingester|flamegrid-ingester"
-  "flamegrid-querier|answers queries|flamegrid-querier|flamegrid-querier"
-  "flamegrid-compactor|merges blocks, and ends retention|flamegrid-compactor|flamegrid-compactor")
+  "flamegrid-server|all services in one process|flamegrid server|flamegrid|1024"
+  "flamegrid-agent|takes profiles, and forwards them|flamegrid agent|flamegrid-agent|128"
+  "flamegrid-distributor|takes profiles, and forwards queries|flamegrid-distributor|flamegrid-distributor|1024"
+  "flamegrid-ingester|keeps new profiles|flamegrid-ingester|flamegrid-ingester|1024"
+  "flamegrid-querier|answers queries|flamegrid-querier|flamegrid-querier|1024"
+  "flamegrid-compactor|merges blocks, and ends retention|flamegrid-compactor|flamegrid-compactor|1024")
 
 set(FG_MADE "${CMAKE_BINARY_DIR}/installed") # what is made at the time of the installation
 install(CODE "

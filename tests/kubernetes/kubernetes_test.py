@@ -17,6 +17,7 @@ import tempfile
 
 import yaml
 
+import installed
 import pods
 import rules
 import tools
@@ -162,6 +163,9 @@ def case_overlay_and_examples(chart):
             text = file.read()
         used = set(re.findall(r"[a-z-]+\.flamegrid\.svc", text))
         check(used <= hosts and (used or os.path.basename(path) not in ("alloy.yaml", "collector.yaml")), "%s: %s", path, used)
+        # CRI-O starts no container with less than 12 MiB.
+        limits = re.findall(r"limits: \{[^}]*memory: (\d+)Mi", text)
+        check(all(int(limit) >= 16 for limit in limits), "%s: %s", path, limits)
     with open(os.path.join(EXAMPLES, "keda.yaml"), encoding="utf-8") as file:
         scaled = tools.objects(file.read())
     parts = set()
@@ -392,6 +396,49 @@ def case_zones(chart):
     check("FG_RING_ZONE" not in [variable["name"] for variable in variables], "%s", variables)
 
 
+def sets_of(chart, name, replicas=None):
+    """The StatefulSets of values, as a cluster has them; with another number of pods of each if one is given."""
+    sets = [thing for thing in chart.objects(name) if thing["kind"] == "StatefulSet"]
+    return [{**thing, "spec": {**thing["spec"], "replicas": thing["spec"]["replicas"] if replicas is None else replicas}} for thing in sets]
+
+
+def case_sets_with_pods_are_not_deleted(chart):
+    """Helm would delete sets that values do not name, at once, with profiles that are on their disks only."""
+    zones = {"zones": ["a", "b", "c"], "ingester": {"replicas": 1}}
+    three = {"zones": [{"name": "", "replicas": 3}, "a", "b", "c"], "ingester": {"replicas": 1}}
+    for before, replicas, values, lost in (
+            ("cluster", None, cluster(), None), ("zones", None, VARIANTS["zones"][0], None),
+            ("cluster", None, cluster(**zones), "fg-flamegrid-ingester has 3 pods"), ("cluster", None, cluster(**three), None), ("cluster", 0, cluster(**zones), None),
+            ("zones", None, cluster(zones=["a", "b"], ingester={"replicas": 2}), "fg-flamegrid-ingester-c has 2 pods"),
+            ("zones", None, cluster(zones=["a", "b", {"name": "c", "replicas": 0}], ingester={"replicas": 2}), None),
+            ("cluster", None, cluster(fullnameOverride="flames"), "fg-flamegrid-ingester has 3 pods"),
+            ("single", None, cluster(), "fg-flamegrid-single has 1 pods"), ("single", 0, cluster(), None),
+            ("cluster", None, {"mode": "single"}, "fg-flamegrid-ingester has 3 pods")):
+        with installed.Installed(sets_of(chart, before, replicas)) as api:
+            try:
+                tools.render(chart.helm, values, server=api.url)
+            except tools.Refused as fault:
+                check(lost is not None and lost in str(fault) and "Other names, zones and modes" in str(fault), "%s, then %s: %s", before, values, fault)
+            else:
+                check(lost is None, "%s, then %s", before, values)
+            check(installed.SETS in api.asked, "%s", api.asked)
+    sets = sets_of(chart, "cluster")
+    for work in sets:
+        work["metadata"] = {**work["metadata"], "labels": {**work["metadata"]["labels"], "app.kubernetes.io/instance": "another"}}
+    with installed.Installed(sets) as api:
+        tools.render(chart.helm, cluster(**zones), server=api.url)
+
+
+def case_a_set_shrinks_next_to_others(chart):
+    things = tools.objects(tools.render(chart.helm, cluster(zones=[{"name": "", "replicas": 2}, "a", {"name": "b", "zone": "eu-west-1b", "replicas": 0}],
+                                                            ingester={"replicas": 1})))
+    sets = {work["metadata"]["name"]: work["spec"] for work in rules.workloads(things) if rules.component_of(work) == "ingester"}
+    check({name: spec["replicas"] for name, spec in sets.items()} == {"fg-flamegrid-ingester": 2, "fg-flamegrid-ingester-a": 1, "fg-flamegrid-ingester-b": 0}, "%s", sets)
+    check("flamegrid/zone" not in sets["fg-flamegrid-ingester"]["selector"]["matchLabels"], "a selector of a set that is there cannot change")
+    # As the set was rendered before there were zones.
+    check(sets["fg-flamegrid-ingester"]["template"] == find(chart.objects("cluster"), "StatefulSet", "ingester")["spec"]["template"], "its pods would restart")
+
+
 def case_rules_and_dashboards_are_there(chart):
     """Each file of rules is an object with the same groups, each dashboard is one that Grafana finds."""
     things = chart.objects("monitoring")
@@ -411,6 +458,26 @@ def case_rules_and_dashboards_are_there(chart):
                 thing = found["fg-flamegrid-dashboard-" + name[:-len(end)]]
                 check(json.loads(thing["data"][name]) == json.loads(text) and thing["metadata"]["labels"]["grafana_dashboard"] == "1", "%s", name)
     check(any(thing["kind"] == "PrometheusRule" for thing in things), "no rules")
+
+
+def alerts_of(things):
+    return {rule["alert"]: rule for thing in things if thing["kind"] == "PrometheusRule" for group in thing["spec"]["groups"] for rule in group["rules"] if "alert" in rule}
+
+
+def case_alerts_fit_the_installation(chart):
+    """Certificates that live for a day are no alert for all of it; pages have an address."""
+    usual, daily = alerts_of(chart.objects("monitoring")), alerts_of(chart.objects("pod certificates"))
+    differ = {name for name in usual if usual[name] != daily[name]}
+    check(differ == {"FlamegridCertificateExpiring"}, "%s", differ)
+    for rule, limits in ((usual, [14 * 86400, 14 * 86400]), (daily, [14 * 86400, 2 * 3600])):
+        found = [int(count) * int(unit) for count, unit in re.findall(r"< (\d+) \* (\d+)", rule["FlamegridCertificateExpiring"]["expr"])]
+        check(found == limits, "%s", rule["FlamegridCertificateExpiring"])
+    own = alerts_of(tools.objects(tools.render(chart.helm, cluster(monitoring={"prometheusRule": {
+        "enabled": True, "runbookBase": "https://git.example/flamegrid/blob/main/", "rpcCertificateHours": 48}}))))
+    check("< 48 * 3600" in own["FlamegridCertificateExpiring"]["expr"], "%s", own["FlamegridCertificateExpiring"])
+    for name, rule in own.items():
+        path = usual[name]["annotations"]["runbook_url"]
+        check(rule["annotations"]["runbook_url"] == "https://git.example/flamegrid/blob/main/" + path, "%s", rule)
 
 
 def case_images(chart):
@@ -555,7 +622,7 @@ def main():
     for minor in range(tools.OLDEST, tools.NEWEST + 1):
         tally.run("schemas: 1.%d" % minor, case_schemas, chart, minor)
     for case in (case_schemas_refuse_what_there_is_not, case_manifests, case_overlay_and_examples, case_render_is_stable, case_policies_allow_what_is_needed, case_own_profiles_go_to_distributors, case_workload_identity_reaches_every_pod, case_pods_start_without_the_token_of_a_later_step, case_operators_port_is_for_prometheus,
-                 case_memory_follows_the_limit, case_ipv6_everywhere, case_users_of_pods, case_canary_looks_back_as_far_as_limits_allow, case_ingesters_have_time_to_wait_and_to_stop, case_sizes_may_be_numbers, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_rules_and_dashboards_are_there, case_images, case_extras_reach_every_pod,
+                 case_memory_follows_the_limit, case_ipv6_everywhere, case_users_of_pods, case_canary_looks_back_as_far_as_limits_allow, case_ingesters_have_time_to_wait_and_to_stop, case_sizes_may_be_numbers, case_scratch_has_room_for_the_largest_job, case_settings_come_in_order, case_zones, case_sets_with_pods_are_not_deleted, case_a_set_shrinks_next_to_others, case_rules_and_dashboards_are_there, case_alerts_fit_the_installation, case_images, case_extras_reach_every_pod,
                  case_routes_agree_with_the_programs, case_every_setting_may_be_a_value, pods.case_a_cluster_of_rendered_pods):
         tally.run(case.__name__[len("case_"):].replace("_", " "), case, chart)
     if options.all:

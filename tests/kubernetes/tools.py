@@ -60,9 +60,10 @@ class Refused(Exception):
     """Helm did not render the values."""
 
 
-def render(helm, values, minor=USUAL, release="fg", namespace="profiles", chart=CHART):
-    """Returns what `helm template` prints for values, a map."""
-    done = subprocess.run([helm, "template", release, chart, "--namespace", namespace, "--kube-version", "1.%d.0" % minor, "--values", "-"],
+def render(helm, values, minor=USUAL, release="fg", namespace="profiles", chart=CHART, server=None):
+    """Returns what `helm template` prints for values, a map. server: the URL of an API server that it asks what is installed."""
+    asks = [] if server is None else ["--dry-run=server", "--kube-apiserver", server]
+    done = subprocess.run([helm, "template", release, chart, "--namespace", namespace, "--kube-version", "1.%d.0" % minor, *asks, "--values", "-"],
                           input=json.dumps(values), capture_output=True, text=True, timeout=120,
                           env={**os.environ, "HELM_CACHE_HOME": BUILD, "HELM_CONFIG_HOME": BUILD, "HELM_DATA_HOME": BUILD})
     if done.returncode != 0:

@@ -45,7 +45,7 @@ VARIANTS = {
     "certificates": (cluster(rpc={"tls": "certificates", "certificates": {"ingester": "i", "distributor": "d", "querier": "q"}}), 25),
     "cert-manager": (cluster(rpc={"tls": "certManager"}), 25),
     "cert-manager with an issuer": (cluster(rpc={"tls": "certManager", "certManager": {"issuerRef": {"kind": "ClusterIssuer", "name": "ours"}}}), 25),
-    "pod certificates": (cluster(rpc={"tls": "podCertificate", "podCertificate": {"signerName": "example.com/flamegrid"}}), 37),
+    "pod certificates": (cluster(rpc={"tls": "podCertificate", "podCertificate": {"signerName": "example.com/flamegrid"}}, monitoring=MONITORS), 37),
     "tokens": (cluster(access=TOKENS, monitoring=MONITORS), 25),
     "tokens without one for self-profiling": (cluster(access={**TOKENS, "selfProfilingToken": {"existingSecret": ""}}), 25),
     "TLS for clients": (cluster(tls={"existingSecret": "tls"}, monitoring=MONITORS, distributor={"queryProxy": True}), 25),
@@ -123,5 +123,6 @@ REFUSED = {
     "a wait that is too long for the time to stop": (cluster(settings={**BUCKET, "ring": {"maintenance_wait": "4m"}}, ingester={"terminationGracePeriodSeconds": 400}),
                                                      "ring.maintenance_wait: 4m is more than half of"),
     "a canary that looks too far": (cluster(settings={**BUCKET, "limits": {"retention_period": "1d"}}, canary={"window": "25h"}), "canary.window: 25h is more than"),
+    "fewer ingesters than replicas in sets": (cluster(zones=["a", "b", {"name": "c", "replicas": 0}], ingester={"replicas": 1}), "2 ingesters cannot keep 3 replicas"),
     "no secret for calls": (cluster(rpc={"secret": {"existingSecret": ""}}), "rpc.secret.existingSecret names the Secret"),
 }

@@ -167,7 +167,8 @@ VALUES = {
     "rpc.tls": {"enum": ["secret", "certificates", "certManager", "podCertificate", "off"]},
     "zones": {"type": "array", "uniqueItems": True, "items": {
         "type": ["string", "object"], "pattern": ZONE, "additionalProperties": False, "required": ["name"],
-        "properties": {"name": {"type": "string", "pattern": ZONE}, "zone": {"type": "string", "pattern": ZONE}}}},
+        "properties": {"name": {"type": "string", "pattern": "^(%s)?$" % ZONE.strip("^$")}, "zone": {"type": "string", "pattern": ZONE},
+                       "replicas": {"type": "integer", "minimum": 0}}}},
     **{part + ".replicas": {"type": ["integer", "null"], "minimum": 0} for part in ("distributor", "querier", "compactor")},
     "securityContext": closed({**{key: {"type": ["integer", "null"], "minimum": 1} for key in ("runAsUser", "runAsGroup", "fsGroup")},
                                "supplementalGroups": {"type": "array", "items": {"type": "integer"}}, "seLinuxOptions": {"type": "object"},

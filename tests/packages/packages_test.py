@@ -25,7 +25,7 @@ from flamegrid import ROOT, check  # noqa: E402
 
 BUILD = os.path.join(ROOT, "build", "release")
 PROGRAMS = ("flamegrid", "flamegrid-distributor", "flamegrid-ingester", "flamegrid-querier", "flamegrid-compactor")
-UNITS = ("flamegrid-server",) + PROGRAMS[1:]
+UNITS = ("flamegrid-server", "flamegrid-agent") + PROGRAMS[1:]
 USER = 10001
 IMAGE_MAX_BYTES = 60_000_000
 EXPOSURE_MAX = 2.0
@@ -110,7 +110,7 @@ def install_has_everything(stage):
     commands = output(os.path.join(folder, "bin/flamegrid"), "completion", "words").split()
     wanted = {"bin/" + name for name in PROGRAMS} | {"lib/systemd/system/%s.service" % name for name in UNITS}
     wanted |= {"share/man/man1/flamegrid-%s.1" % name for name in commands if name not in ("server", "agent")}
-    wanted |= {"share/man/man8/%s.8" % name for name in (*UNITS, "flamegrid-agent")}
+    wanted |= {"share/man/man8/%s.8" % name for name in UNITS}
     wanted |= {"share/man/man1/flamegrid.1", "lib/sysusers.d/flamegrid.conf", "share/bash-completion/completions/flamegrid",
                "share/zsh/site-functions/_flamegrid", "share/fish/vendor_completions.d/flamegrid.fish",
                "share/doc/flamegrid/examples/flamegrid.yaml", "share/doc/flamegrid/examples/credentials.conf",
@@ -179,8 +179,13 @@ def units_limit_memory_to_the_budget(stage):
     """MemoryMax is a third more than the default of memory_max_bytes."""
     for unit in UNITS:
         with open(os.path.join(stage.installed(), "lib/systemd/system", unit + ".service"), encoding="utf-8") as file:
-            limit = int(re.search(r"^MemoryMax=(\d+)M$", file.read(), re.M).group(1)) << 20
-        check(4 / 3 <= limit / (1 << 30) < 1.4, "%s: %d", unit, limit)
+            text = file.read()
+        limit = int(re.search(r"^MemoryMax=(\d+)M$", text, re.M).group(1))
+        command = re.search(r"^ExecStart=\S*/(\S+)( \w+)? --config ", text, re.M)
+        settings = output(os.path.join(BUILD, command.group(1)), *(command.group(2) or "").split(), "--docs")
+        number, prefix = re.search(r"^\| `memory_max_bytes` \| `(\d+)([MG])iB`", settings, re.M).groups()
+        default = int(number) << {"M": 0, "G": 10}[prefix]
+        check(4 / 3 <= limit / default < 1.4, "%s: %d MiB, and memory_max_bytes is %d MiB", unit, limit, default)
 
 
 def datagrams_until(manager, word):

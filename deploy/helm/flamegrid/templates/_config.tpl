@@ -217,8 +217,26 @@
 {{- mergeOverwrite $proposed (deepCopy $values.settings) (deepCopy $own.settings) $fixed | toYaml -}}
 {{- end -}}
 
+{{/* Helm deletes a set that these values do not name, and its pods stop at once, without handing over: what only their disks have would not be
+     found any more. Without a cluster, as for `helm template`, there is nothing to see. */}}
+{{- define "flamegrid.validateSets" -}}
+{{- $kept := list (printf "%s-single" (include "flamegrid.fullname" .)) -}}
+{{- if eq .Values.mode "cluster" -}}
+{{- $kept = list -}}
+{{- range (include "flamegrid.ingesterSets" . | fromJsonArray) }}{{ $kept = append $kept .name }}{{ end -}}
+{{- end -}}
+{{- range (lookup "apps/v1" "StatefulSet" .Release.Namespace "").items -}}
+{{- $labels := default dict .metadata.labels -}}
+{{- $ours := and (eq (get $labels "app.kubernetes.io/part-of") "flamegrid") (eq (get $labels "app.kubernetes.io/instance") $.Release.Name) -}}
+{{- if and $ours (has (get $labels "app.kubernetes.io/component") (list "ingester" "single")) (not (has .metadata.name $kept)) (gt (int .spec.replicas) 0) -}}
+{{- fail (printf "the StatefulSet %s has %d pods and would be deleted, with profiles that are on its disks only: deploy/helm/README.md, \"Other names, zones and modes\", says how it goes without loss" .metadata.name (int .spec.replicas)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* What cannot work, said before it is installed. */}}
 {{- define "flamegrid.validate" -}}
+{{- include "flamegrid.validateSets" . -}}
 {{- $bounds := .Files.Get "files/bounds.json" | fromJson -}}
 {{- include "flamegrid.checkBounds" (dict "settings" .Values.settings "path" "" "bounds" $bounds) -}}
 {{- range list "ingester" "distributor" "querier" "compactor" "scraper" "single" -}}
@@ -228,7 +246,8 @@
 {{- include "flamegrid.checkBounds" (dict "settings" . "path" "limits" "bounds" $bounds) -}}
 {{- end -}}
 {{- if eq .Values.mode "cluster" -}}
-{{- $ingesters := mul .Values.ingester.replicas (max 1 (len .Values.zones)) | int -}}
+{{- $ingesters := 0 -}}
+{{- range (include "flamegrid.ingesterSets" . | fromJsonArray) }}{{ $ingesters = add $ingesters (int .replicas) | int }}{{ end -}}
 {{- $copies := dig "ring" "replicas" (dig "ring" "replicas" 3 .Values.settings) .Values.ingester.settings | int -}}
 {{- if lt $ingesters $copies -}}
 {{- fail (printf "ingester.replicas: %d ingesters cannot keep %d replicas of each profile (settings.ring.replicas)" $ingesters $copies) -}}

@@ -78,13 +78,14 @@ labels:
 {{- toJson $parts -}}
 {{- end -}}
 
-{{/* The StatefulSets of ingesters, in a list: one for each of zones, or one without a zone. A zone is a text, or a map with another name for its set. */}}
+{{/* The StatefulSets of ingesters, in a list: one for each of zones, or one without a zone. A zone is a text, or a map with another name for its set, which is
+     empty for the one without a zone, and with replicas of its own. */}}
 {{- define "flamegrid.ingesterSets" -}}
 {{- $name := printf "%s-ingester" (include "flamegrid.fullname" .) -}}
 {{- $sets := list -}}
 {{- range (default (list "") .Values.zones) -}}
 {{- $zone := ternary . (dict "name" .) (kindIs "map" .) -}}
-{{- $sets = append $sets (dict "name" (ternary $name (printf "%s-%s" $name $zone.name) (eq $zone.name "")) "zone" (default $zone.name $zone.zone)) -}}
+{{- $sets = append $sets (dict "name" (ternary $name (printf "%s-%s" $name $zone.name) (eq $zone.name "")) "zone" (default $zone.name $zone.zone) "replicas" (ternary $zone.replicas $.Values.ingester.replicas (hasKey $zone "replicas"))) -}}
 {{- end -}}
 {{- toJson $sets -}}
 {{- end -}}
