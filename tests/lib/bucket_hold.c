@@ -91,16 +91,19 @@ void bucket_hold_await(struct bucket_hold *hold)
         (void)usleep(1000);
 }
 
-void bucket_hold_end(struct bucket_hold *hold, enum fg_code code)
+bool bucket_hold_end(struct bucket_hold *hold, enum fg_code code)
 {
     struct fg_bucket_request *request;
+    bool cancelled;
 
     (void)pthread_mutex_lock(&hold->lock);
     request = hold->held;
+    cancelled = hold->cancelled;
     hold->held = NULL;
     (void)pthread_mutex_unlock(&hold->lock);
     request->code = fg_fail(&request->err, code, "held");
     fg_bucket_finish(request);
+    return cancelled;
 }
 
 bool bucket_hold_await_cancel(struct bucket_hold *hold)
@@ -109,6 +112,5 @@ bool bucket_hold_await_cancel(struct bucket_hold *hold)
 
     for (int i = 0; i < 10000 && is_held(hold, &cancelled) && !cancelled; i++)
         (void)usleep(1000);
-    bucket_hold_end(hold, cancelled ? FG_E_CANCELED : FG_E_DEADLINE);
-    return cancelled;
+    return bucket_hold_end(hold, cancelled ? FG_E_CANCELED : FG_E_DEADLINE);
 }

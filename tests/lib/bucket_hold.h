@@ -27,8 +27,8 @@ void bucket_hold_next(struct bucket_hold *hold, enum fg_bucket_verb verb, const 
 void bucket_hold_nth(struct bucket_hold *hold, unsigned n);
 /* Waits until there is such a request. */
 void bucket_hold_await(struct bucket_hold *hold);
-/* Ends it with this code. */
-void bucket_hold_end(struct bucket_hold *hold, enum fg_code code);
+/* Ends it with this code. Returns whether it was cancelled before. */
+bool bucket_hold_end(struct bucket_hold *hold, enum fg_code code);
 /* Waits until its caller has cancelled it, for ten seconds at most, and ends it in any case.
  * Returns false if it was not cancelled. */
 bool bucket_hold_await_cancel(struct bucket_hold *hold);

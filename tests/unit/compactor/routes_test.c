@@ -244,7 +244,7 @@ static void a_deletion_has_a_deadline(void **state)
     bucket_hold_await(&f->hold);
     assert_in_range(f->hold.held->deadline_mono_ns - begun_ns, 1, 30 * FG_SECOND_NS);
     fg_clock_manual_advance(&f->clock, 30 * FG_SECOND_NS);
-    bucket_hold_end(&f->hold, FG_E_DEADLINE);
+    (void)bucket_hold_end(&f->hold, FG_E_DEADLINE);
     expect_unavailable(f, fd, "the bucket does not answer in time");
 }
 
@@ -281,7 +281,7 @@ static void a_client_that_leaves_ends_its_deletion(void **state)
     bucket_hold_await(&f->hold);
     atomic_store(&f->refusing.refuses, true);
     (void)close(fd);
-    bucket_hold_end(&f->hold, FG_E_UNAVAILABLE);
+    (void)bucket_hold_end(&f->hold, FG_E_UNAVAILABLE);
     served_stop(&f->served); /* waits for the request */
     f->stopped = true;
     assert_in_range(atomic_load(&f->refusing.refused), 0, EDIT_ATTEMPTS_MAX - 3);

@@ -300,7 +300,7 @@ static void a_stale_query_does_not_wait_for_another_one(void **state)
     }
     assert_in_range(seconds, 0, 599);
     end(&scene, 1, FG_E_UNAVAILABLE); /* incomplete */
-    bucket_hold_end(&hold, FG_E_DEADLINE);
+    (void)bucket_hold_end(&hold, FG_E_DEADLINE);
     end(&scene, 0, FG_E_DEADLINE);
     silent_scene_done(&scene, &hold);
 }

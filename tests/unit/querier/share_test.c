@@ -321,7 +321,7 @@ static bool is_cancelled_in_the_bucket(struct fixture *f, size_t querier, size_t
     /* The bucket has not answered yet. */
     assert_ptr_equal(fg_bucket_wave_next_within(wave, FG_MINUTE_NS / 2), &request);
     assert_int_equal(request.code, FG_E_CANCELED);
-    cancelled = bucket_hold_end(&f->hold);
+    cancelled = bucket_hold_end(&f->hold, FG_E_CANCELED);
     fg_bucket_clear(&request);
     check_range(f, querier, object, 0, 1); /* or three failed calls in a row make the owner bad */
     return cancelled;
