@@ -4,6 +4,7 @@
 #include "common/access/keys/key_wrap.h"
 #include "common/access/registry/registry_object.h"
 #include "common/access/registry/tenant_keys_change.h"
+#include "common/base/hash.h"
 #include "common/base/str.h"
 #include "common/runtime/log.h"
 #include "common/storage/seal/key_ring.h"
@@ -12,7 +13,12 @@
 #include <openssl/rand.h>
 #include <pthread.h>
 
-enum { WRAPS_MAX = 8, PATH_MAX_BYTES = 4096 };
+enum {
+    WRAPS_MAX = 8,
+    PATH_MAX_BYTES = 4096,
+    MISSING = 256,       /* keys that are remembered as missing */
+    HASTY_READS_MAX = 8, /* of the registry in a second, for keys that were not missing before */
+};
 
 #define REQUEST_TIMEOUT_NS (10 * FG_SECOND_NS)
 /* A key that the registry lacks makes it be read again if the last time is longer ago. */
@@ -74,6 +80,12 @@ const size_t fg_encryption_kms_n_fields = FG_COUNT(fg_encryption_kms_fields);
 FG_METRICS_ENUM(keys_metric, KEYS_METRICS)
 FG_METRICS_TABLE(keys_metrics, KEYS_METRICS)
 
+/* A key that the known registry lacks, and when it was looked for first. */
+struct missing {
+    uint64_t key;
+    int64_t since_mono_ns;
+};
+
 struct fg_key_store {
     struct fg_key_store_config config;
     struct fg_keys keys; /* what the bucket gets */
@@ -85,8 +97,11 @@ struct fg_key_store {
     pthread_mutex_t lock; /* of the next; held for moments */
     struct fg_access_registry *registry;
 
-    pthread_mutex_t fetching;    /* held while a key is fetched or made; taken before `lock` */
-    int64_t read_mono_ns;        /* when the registry was read by the store; 0: never */
+    pthread_mutex_t fetching;        /* held while a key is fetched or made; taken before `lock` */
+    int64_t read_mono_ns;            /* when the registry was read by the store; 0: never */
+    struct missing missing[MISSING]; /* by their hashes; a newer one replaces an older one */
+    int64_t hasty_mono_ns;           /* the second in which the hasty reads were */
+    unsigned n_hasty;
     struct fg_cooldown cooldown; /* of the bucket */
     bool warned;                 /* that keys may be swapped out */
 };
@@ -258,6 +273,49 @@ static enum fg_code find_known(struct fg_key_store *store, struct fg_slice tenan
     return code;
 }
 
+/* Returns since when a key has been looked for without success; now, if it is the first time or
+ * forgotten. `fetching` is held. */
+static int64_t missing_since(struct fg_key_store *store, struct fg_slice tenant, uint32_t number,
+                             bool *ret_first)
+{
+    uint64_t key = fg_mix64(fg_hash64(tenant) ^ number);
+    struct missing *missing = &store->missing[key % MISSING];
+
+    *ret_first = missing->key != key;
+    if (*ret_first)
+        *missing = (struct missing){key, fg_mono_ns(fg_clock_real())};
+    return missing->since_mono_ns;
+}
+
+/* Returns whether the registry may be read for a new key although it was read a moment ago. Of
+ * thousands of keys that are lost, most wait for the next second. `fetching` is held. */
+static bool may_hurry(struct fg_key_store *store)
+{
+    int64_t now_ns = fg_mono_ns(fg_clock_real());
+
+    if (now_ns - store->hasty_mono_ns >= READ_AGAIN_NS) {
+        store->hasty_mono_ns = now_ns;
+        store->n_hasty = 0;
+    }
+    return store->n_hasty++ < HASTY_READS_MAX;
+}
+
+/*
+ * Decides about a key that the known registry lacks. A block is encrypted after its key was stored,
+ * so a registry that was read after the block was seen, and lacks the key, lost it. An older one
+ * may be from before another process made the key: its block must not be taken for unreadable.
+ */
+static enum fg_code fail_missing(const struct fg_key_store *store, int64_t since_mono_ns,
+                                 struct fg_err *err)
+{
+    if (since_mono_ns > store->read_mono_ns) {
+        err->code = FG_E_UNAVAILABLE;
+        return fg_wrap(err, "the key may be new, try again");
+    }
+    /* The bytes are whole; without the key nobody can say more about them. */
+    return err->code = FG_E_UNIMPLEMENTED;
+}
+
 static enum fg_code find(void *arg, struct fg_slice tenant, uint32_t number,
                          struct fg_seal_key *ret_key, struct fg_err *err)
 {
@@ -273,12 +331,14 @@ static enum fg_code find(void *arg, struct fg_slice tenant, uint32_t number,
     else
         code = find_known(store, tenant, number, ret_key, err);
     if (code == FG_E_NOT_FOUND) {
-        code = read_again(store, false, err);
+        bool first;
+        int64_t since_ns = missing_since(store, tenant, number, &first);
+
+        code = read_again(store, first && may_hurry(store), err);
         if (code == FG_OK)
             code = find_known(store, tenant, number, ret_key, err);
-        /* The bytes are whole; without the key nobody can say more about them. */
         if (code == FG_E_NOT_FOUND)
-            code = err->code = FG_E_UNIMPLEMENTED;
+            code = fail_missing(store, since_ns, err);
     }
     (void)pthread_mutex_unlock(&store->fetching);
     if (code == FG_E_UNIMPLEMENTED)
