@@ -2,6 +2,7 @@
 
 #include "common/runtime/log.h"
 #include "common/storage/bucket/kept.h"
+#include "compactor/fetch.h"
 #include "compactor/metrics.h"
 
 #define QUERY_COUNTS_KEPT_NS (FG_HOUR_NS * 24 * 40)
@@ -372,8 +373,10 @@ enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_confi
 
 struct erased {
     struct cmp_env *env;
+    struct fg_slice tenant;
     const char *except; /* the name of an object that stays */
-    uint64_t count;
+    struct fg_manifest *l0;
+    struct cmp_gc_swept swept;
 };
 
 static enum fg_code erase_page(void *arg, const struct fg_bucket_request *page, struct fg_err *err)
@@ -385,28 +388,103 @@ static enum fg_code erase_page(void *arg, const struct fg_bucket_request *page, 
     for (size_t i = 0; i < page->n_entries; i++)
         if (strcmp(page->entries[i].name, erased->except) != 0)
             names[n++] = page->entries[i].name;
-    erased->count += n;
+    erased->swept.deleted += n;
     return delete_all(erased->env, names, n, err);
 }
 
-enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant, uint64_t *ret_count,
-                                 struct fg_err *err)
+/* Says of a segment that no manifest lists if it has parts of the tenant, and of others. Neither if
+ * it is damaged: `flamegrid bucket verify` reports that. */
+static enum fg_code look_into_segment(struct erased *erased, const struct fg_bucket_entry *entry,
+                                      bool *ret_has, bool *ret_others, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    struct cmp_fetch_place place = {.name = entry->name, .bytes = entry->size_bytes};
+    struct fg_block_directory directory = {.n_parts = 0};
+    struct fg_buf tail;
+    enum fg_code code;
+
+    *ret_has = *ret_others = false;
+    if (place.bytes < FG_BLOCK_TRAILER_BYTES)
+        return FG_OK;
+    code = cmp_fetch_range(
+        erased->env, place.name,
+        (struct fg_block_range){place.bytes - FG_BLOCK_TRAILER_BYTES, FG_BLOCK_TRAILER_BYTES},
+        &tail, err);
+    if (code == FG_OK)
+        code = fg_block_directory_offset(fg_buf_slice(&tail), place.bytes, &place.directory_offset,
+                                         err);
+    fg_buf_done(&tail);
+    place.directory_bytes = place.bytes - place.directory_offset;
+    if (code == FG_OK)
+        code = cmp_fetch_directory(erased->env, &place, arena, &directory, err);
+    for (uint32_t i = 0; code == FG_OK && i < directory.n_parts; i++) {
+        bool own = fg_slice_eq(directory.parts[i].tenant, erased->tenant);
+
+        *ret_has |= own;
+        *ret_others |= !own;
+    }
+    return fg_damage_is(code) || code == FG_E_NOT_FOUND ? FG_OK : code;
+}
+
+/* Names of segments do not say whose they are. What is garbage goes without a look: a sweep would
+ * delete it some hours later. Of what may still be committed the tenant's own goes, since nobody
+ * wants it; the erasure waits for the rest. The manifest is read after the page was listed, so a
+ * segment that entered meanwhile is known. */
+static enum fg_code erase_segments(void *arg, const struct fg_bucket_request *page,
+                                   struct fg_err *err)
+{
+    const char *names[FG_BUCKET_PAGE_MAX];
+    struct erased *erased = arg;
+    uint32_t n = 0;
+
+    if (cmp_env_read_manifest(erased->env, FG_LIT(""), &erased->l0, err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; i < page->n_entries; i++) {
+        const struct fg_l0 *l0 = &erased->l0->l0;
+        struct fg_name name;
+        bool has = false, others = false, garbage;
+
+        if (!fg_name_parse(fg_cstr(page->entries[i].name), &name) ||
+            name.kind != FG_NAME_IS_SEGMENT || fg_l0_knows(l0, &name.segment))
+            continue;
+        garbage = cmp_gc_is_garbage(l0, &name.segment);
+        /* One that is waited for is enough: after a restore from a backup there may be thousands.
+         */
+        if (!garbage && erased->swept.waits_for[0] == '\0' &&
+            look_into_segment(erased, &page->entries[i], &has, &others, err) != FG_OK)
+            return err->code;
+        if (garbage || (has && !others))
+            names[n++] = page->entries[i].name;
+        else if (has)
+            fg_name_segment(erased->swept.waits_for, &name.segment);
+    }
+    erased->swept.deleted += n;
+    return delete_all(erased->env, names, n, err);
+}
+
+enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant,
+                                 struct cmp_gc_swept *ret_swept, struct fg_err *err)
 {
     char manifest[FG_NAME_MAX_BYTES], below[FG_NAME_MAX_BYTES], usage[FG_NAME_MAX_BYTES];
     char kept[sizeof FG_KEPT_PREFIX + FG_NAME_MAX_BYTES];
-    struct erased erased = {.env = env, .except = manifest};
+    struct erased erased = {.env = env, .tenant = tenant, .except = manifest};
+    enum fg_code code;
 
     if (fg_name_blocks(manifest, tenant, err) != FG_OK ||
         fg_name_tenant_all(below, tenant, err) != FG_OK ||
         fg_name_usage_all(usage, tenant, "", err) != FG_OK)
         return err->code;
     (void)snprintf(kept, sizeof kept, FG_KEPT_PREFIX "%s", below);
-    if (each_page(env, below, erase_page, &erased, err) != FG_OK ||
-        each_page(env, usage, erase_page, &erased, err) != FG_OK ||
-        each_page(env, kept, erase_page, &erased, err) != FG_OK)
-        return err->code;
-    *ret_count = erased.count;
-    return FG_OK;
+    code = each_page(env, below, erase_page, &erased, err);
+    if (code == FG_OK)
+        code = each_page(env, usage, erase_page, &erased, err);
+    if (code == FG_OK)
+        code = each_page(env, kept, erase_page, &erased, err);
+    if (code == FG_OK)
+        code = each_page(env, FG_NAME_SEGMENTS, erase_segments, &erased, err);
+    fg_manifest_unref(erased.l0);
+    *ret_swept = erased.swept;
+    return code;
 }
 
 /* ---- the audit ---- */
