@@ -69,17 +69,19 @@ static enum fg_code no_room(uint32_t count, struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "%u objects to delete", count);
 }
 
-/* Calls on_page() with each page of the list of names that begin with the prefix. What it deletes
- * is of pages that were listed. */
-static enum fg_code each_page(struct cmp_env *env, const char *prefix,
-                              enum fg_code (*on_page)(void *arg,
-                                                      const struct fg_bucket_request *page,
-                                                      struct fg_err *err),
-                              void *arg, struct fg_err *err)
+/* Takes a page of a list. What it deletes is of pages that were listed. *ret_end, false before: no
+ * further page is needed. */
+typedef enum fg_code (*on_page)(void *arg, const struct fg_bucket_request *page, bool *ret_end,
+                                struct fg_err *err);
+
+/* Calls each() with each page of the list of names that begin with the prefix. */
+static enum fg_code each_page(struct cmp_env *env, const char *prefix, on_page each, void *arg,
+                              struct fg_err *err)
 {
     struct fg_bucket_request page = {.verb = FG_BUCKET_LIST, .name = prefix};
     enum fg_code code = FG_OK;
     char *after = NULL;
+    bool end = false;
 
     do {
         page.after = after;
@@ -89,11 +91,11 @@ static enum fg_code each_page(struct cmp_env *env, const char *prefix,
             *err = page.err;
             code = err->code;
         } else if (code == FG_OK) {
-            code = on_page(arg, &page, err);
+            code = each(arg, &page, &end, err);
         }
         /* page.next is copied: it belongs to the request, which is cleared below. */
         free(after);
-        after = code == FG_OK && page.next != NULL ? fg_strdup(page.next) : NULL;
+        after = code == FG_OK && !end && page.next != NULL ? fg_strdup(page.next) : NULL;
         fg_bucket_clear(&page);
     } while (after != NULL);
     return code;
@@ -295,10 +297,12 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
 
 /* Manifests are read after the page was listed, so an object that entered meanwhile is no orphan.
  */
-static enum fg_code sweep_page(void *arg, const struct fg_bucket_request *page, struct fg_err *err)
+static enum fg_code sweep_page(void *arg, const struct fg_bucket_request *page, bool *ret_end,
+                               struct fg_err *err)
 {
     struct sweeping *sweeping = arg;
 
+    (void)ret_end;
     sweeping->n_names = sweeping->n_expired = sweeping->n_adhoc = 0;
     sweeping->tenant_read = false;
     if (cmp_env_read_manifest(sweeping->env, FG_LIT(""), &sweeping->l0, err) != FG_OK)
@@ -379,12 +383,14 @@ struct erased {
     struct cmp_gc_swept swept;
 };
 
-static enum fg_code erase_page(void *arg, const struct fg_bucket_request *page, struct fg_err *err)
+static enum fg_code erase_page(void *arg, const struct fg_bucket_request *page, bool *ret_end,
+                               struct fg_err *err)
 {
     const char *names[FG_BUCKET_PAGE_MAX];
     struct erased *erased = arg;
     uint32_t n = 0;
 
+    (void)ret_end;
     for (size_t i = 0; i < page->n_entries; i++)
         if (strcmp(page->entries[i].name, erased->except) != 0)
             names[n++] = page->entries[i].name;
@@ -430,13 +436,14 @@ static enum fg_code look_into_segment(struct erased *erased, const struct fg_buc
  * delete it some hours later. Of what may still be committed the tenant's own goes, since nobody
  * wants it; the erasure waits for the rest. The manifest is read after the page was listed, so a
  * segment that entered meanwhile is known. */
-static enum fg_code erase_segments(void *arg, const struct fg_bucket_request *page,
+static enum fg_code erase_segments(void *arg, const struct fg_bucket_request *page, bool *ret_end,
                                    struct fg_err *err)
 {
     const char *names[FG_BUCKET_PAGE_MAX];
     struct erased *erased = arg;
     uint32_t n = 0;
 
+    (void)ret_end;
     if (cmp_env_read_manifest(erased->env, FG_LIT(""), &erased->l0, err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < page->n_entries; i++) {
@@ -489,21 +496,24 @@ enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant,
 
 /* ---- the audit ---- */
 
-/* Names of the audit sort by time, so what has expired is at the start of the list. */
+/* Names of the audit sort by time, so what has expired is at the start of the list. *ret_end: what
+ * follows has not. An object with an old name that was stored lately is of a process whose clock
+ * was late: it stays for its time, and holds up nothing. */
 static uint32_t find_expired_audit(const struct fg_bucket_request *page, int64_t horizon_ms,
-                                   const char *names[FG_BUCKET_PAGE_MAX])
+                                   const char *names[FG_BUCKET_PAGE_MAX], bool *ret_end)
 {
     uint32_t n = 0;
 
-    for (size_t i = 0; i < page->n_entries; i++) {
+    *ret_end = false;
+    for (size_t i = 0; i < page->n_entries && !*ret_end; i++) {
         const struct fg_bucket_entry *entry = &page->entries[i];
         struct fg_audit_name name;
 
         if (!fg_audit_read_name(fg_cstr(entry->name), &name))
             continue;
-        if (name.hour_ms >= horizon_ms || entry->modified_wall_ns / FG_MS_NS >= horizon_ms)
-            break;
-        names[n++] = entry->name;
+        *ret_end = name.hour_ms >= horizon_ms;
+        if (!*ret_end && entry->modified_wall_ns / FG_MS_NS < horizon_ms)
+            names[n++] = entry->name;
     }
     return n;
 }
@@ -524,30 +534,32 @@ static enum fg_code delete_audit(struct cmp_env *env, struct fg_audit *audit, in
     return FG_OK;
 }
 
+/* A sweep of the audit. */
+struct sweeping_audit {
+    struct cmp_env *env;
+    struct fg_audit *audit;
+    int64_t horizon_ms;
+};
+
+static enum fg_code sweep_audit_page(void *arg, const struct fg_bucket_request *page, bool *ret_end,
+                                     struct fg_err *err)
+{
+    struct sweeping_audit *sweeping = arg;
+    const char *names[FG_BUCKET_PAGE_MAX];
+    uint32_t n = find_expired_audit(page, sweeping->horizon_ms, names, ret_end);
+
+    return n == 0
+               ? FG_OK
+               : delete_audit(sweeping->env, sweeping->audit, sweeping->horizon_ms, names, n, err);
+}
+
 enum fg_code cmp_gc_sweep_audit(struct cmp_env *env, struct fg_audit *audit, struct fg_err *err)
 {
-    struct fg_bucket_request page = {.verb = FG_BUCKET_LIST, .name = FG_AUDIT_PREFIX};
-    int64_t retention_ns = audit == NULL ? 0 : fg_audit_retention_ns(audit), horizon_ms;
-    const char *names[FG_BUCKET_PAGE_MAX];
-    enum fg_code code;
-    uint32_t n;
+    int64_t retention_ns = audit == NULL ? 0 : fg_audit_retention_ns(audit);
+    struct sweeping_audit sweeping = {.env = env, .audit = audit};
 
     if (retention_ns == 0)
         return FG_OK;
-    horizon_ms = fg_audit_hour_ms((fg_wall_ns(env->clock) - retention_ns) / FG_MS_NS);
-    do {
-        n = 0;
-        page.deadline_mono_ns = cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS);
-        code = cmp_env_check(env, err);
-        if (code == FG_OK && fg_bucket_call(env->bucket, &page) != FG_OK) {
-            *err = page.err;
-            code = err->code;
-        } else if (code == FG_OK) {
-            n = find_expired_audit(&page, horizon_ms, names);
-            if (n > 0)
-                code = delete_audit(env, audit, horizon_ms, names, n, err);
-        }
-        fg_bucket_clear(&page);
-    } while (code == FG_OK && n == FG_BUCKET_PAGE_MAX);
-    return code;
+    sweeping.horizon_ms = fg_audit_hour_ms((fg_wall_ns(env->clock) - retention_ns) / FG_MS_NS);
+    return each_page(env, FG_AUDIT_PREFIX, sweep_audit_page, &sweeping, err);
 }
