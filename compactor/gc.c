@@ -2,6 +2,7 @@
 
 #include "common/runtime/log.h"
 #include "common/storage/bucket/kept.h"
+#include "compactor/fetch.h"
 #include "compactor/metrics.h"
 
 #define QUERY_COUNTS_KEPT_NS (FG_HOUR_NS * 24 * 40)
@@ -68,17 +69,19 @@ static enum fg_code no_room(uint32_t count, struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "%u objects to delete", count);
 }
 
-/* Calls on_page() with each page of the list of names that begin with the prefix. What it deletes
- * is of pages that were listed. */
-static enum fg_code each_page(struct cmp_env *env, const char *prefix,
-                              enum fg_code (*on_page)(void *arg,
-                                                      const struct fg_bucket_request *page,
-                                                      struct fg_err *err),
-                              void *arg, struct fg_err *err)
+/* Takes a page of a list. What it deletes is of pages that were listed. *ret_end, false before: no
+ * further page is needed. */
+typedef enum fg_code (*on_page)(void *arg, const struct fg_bucket_request *page, bool *ret_end,
+                                struct fg_err *err);
+
+/* Calls each() with each page of the list of names that begin with the prefix. */
+static enum fg_code each_page(struct cmp_env *env, const char *prefix, on_page each, void *arg,
+                              struct fg_err *err)
 {
     struct fg_bucket_request page = {.verb = FG_BUCKET_LIST, .name = prefix};
     enum fg_code code = FG_OK;
     char *after = NULL;
+    bool end = false;
 
     do {
         page.after = after;
@@ -88,11 +91,11 @@ static enum fg_code each_page(struct cmp_env *env, const char *prefix,
             *err = page.err;
             code = err->code;
         } else if (code == FG_OK) {
-            code = on_page(arg, &page, err);
+            code = each(arg, &page, &end, err);
         }
         /* page.next is copied: it belongs to the request, which is cleared below. */
         free(after);
-        after = code == FG_OK && page.next != NULL ? fg_strdup(page.next) : NULL;
+        after = code == FG_OK && !end && page.next != NULL ? fg_strdup(page.next) : NULL;
         fg_bucket_clear(&page);
     } while (after != NULL);
     return code;
@@ -294,10 +297,12 @@ static enum fg_code look_at(struct sweeping *sweeping, const struct fg_bucket_en
 
 /* Manifests are read after the page was listed, so an object that entered meanwhile is no orphan.
  */
-static enum fg_code sweep_page(void *arg, const struct fg_bucket_request *page, struct fg_err *err)
+static enum fg_code sweep_page(void *arg, const struct fg_bucket_request *page, bool *ret_end,
+                               struct fg_err *err)
 {
     struct sweeping *sweeping = arg;
 
+    (void)ret_end;
     sweeping->n_names = sweeping->n_expired = sweeping->n_adhoc = 0;
     sweeping->tenant_read = false;
     if (cmp_env_read_manifest(sweeping->env, FG_LIT(""), &sweeping->l0, err) != FG_OK)
@@ -372,60 +377,143 @@ enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_confi
 
 struct erased {
     struct cmp_env *env;
+    struct fg_slice tenant;
     const char *except; /* the name of an object that stays */
-    uint64_t count;
+    struct fg_manifest *l0;
+    struct cmp_gc_swept swept;
 };
 
-static enum fg_code erase_page(void *arg, const struct fg_bucket_request *page, struct fg_err *err)
+static enum fg_code erase_page(void *arg, const struct fg_bucket_request *page, bool *ret_end,
+                               struct fg_err *err)
 {
     const char *names[FG_BUCKET_PAGE_MAX];
     struct erased *erased = arg;
     uint32_t n = 0;
 
+    (void)ret_end;
     for (size_t i = 0; i < page->n_entries; i++)
         if (strcmp(page->entries[i].name, erased->except) != 0)
             names[n++] = page->entries[i].name;
-    erased->count += n;
+    erased->swept.deleted += n;
     return delete_all(erased->env, names, n, err);
 }
 
-enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant, uint64_t *ret_count,
-                                 struct fg_err *err)
+/* Says of a segment that no manifest lists if it has parts of the tenant, and of others. Neither if
+ * it is damaged: `flamegrid bucket verify` reports that. */
+static enum fg_code look_into_segment(struct erased *erased, const struct fg_bucket_entry *entry,
+                                      bool *ret_has, bool *ret_others, struct fg_err *err)
+{
+    fg_auto(fg_arena) *arena = fg_arena_create(ARENA_BYTES);
+    struct cmp_fetch_place place = {.name = entry->name, .bytes = entry->size_bytes};
+    struct fg_block_directory directory = {.n_parts = 0};
+    struct fg_buf tail;
+    enum fg_code code;
+
+    *ret_has = *ret_others = false;
+    if (place.bytes < FG_BLOCK_TRAILER_BYTES)
+        return FG_OK;
+    code = cmp_fetch_range(
+        erased->env, place.name,
+        (struct fg_block_range){place.bytes - FG_BLOCK_TRAILER_BYTES, FG_BLOCK_TRAILER_BYTES},
+        &tail, err);
+    if (code == FG_OK)
+        code = fg_block_directory_offset(fg_buf_slice(&tail), place.bytes, &place.directory_offset,
+                                         err);
+    fg_buf_done(&tail);
+    place.directory_bytes = place.bytes - place.directory_offset;
+    if (code == FG_OK)
+        code = cmp_fetch_directory(erased->env, &place, arena, &directory, err);
+    for (uint32_t i = 0; code == FG_OK && i < directory.n_parts; i++) {
+        bool own = fg_slice_eq(directory.parts[i].tenant, erased->tenant);
+
+        *ret_has |= own;
+        *ret_others |= !own;
+    }
+    return fg_damage_is(code) || code == FG_E_NOT_FOUND ? FG_OK : code;
+}
+
+/* Names of segments do not say whose they are. What is garbage goes without a look: a sweep would
+ * delete it some hours later. Of what may still be committed the tenant's own goes, since nobody
+ * wants it; the erasure waits for the rest. The manifest is read after the page was listed, so a
+ * segment that entered meanwhile is known. */
+static enum fg_code erase_segments(void *arg, const struct fg_bucket_request *page, bool *ret_end,
+                                   struct fg_err *err)
+{
+    const char *names[FG_BUCKET_PAGE_MAX];
+    struct erased *erased = arg;
+    uint32_t n = 0;
+
+    (void)ret_end;
+    if (cmp_env_read_manifest(erased->env, FG_LIT(""), &erased->l0, err) != FG_OK)
+        return err->code;
+    for (size_t i = 0; i < page->n_entries; i++) {
+        const struct fg_l0 *l0 = &erased->l0->l0;
+        struct fg_name name;
+        bool has = false, others = false, garbage;
+
+        if (!fg_name_parse(fg_cstr(page->entries[i].name), &name) ||
+            name.kind != FG_NAME_IS_SEGMENT || fg_l0_knows(l0, &name.segment))
+            continue;
+        garbage = cmp_gc_is_garbage(l0, &name.segment);
+        /* One that is waited for is enough: after a restore from a backup there may be thousands.
+         */
+        if (!garbage && erased->swept.waits_for[0] == '\0' &&
+            look_into_segment(erased, &page->entries[i], &has, &others, err) != FG_OK)
+            return err->code;
+        if (garbage || (has && !others))
+            names[n++] = page->entries[i].name;
+        else if (has)
+            fg_name_segment(erased->swept.waits_for, &name.segment);
+    }
+    erased->swept.deleted += n;
+    return delete_all(erased->env, names, n, err);
+}
+
+enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant,
+                                 struct cmp_gc_swept *ret_swept, struct fg_err *err)
 {
     char manifest[FG_NAME_MAX_BYTES], below[FG_NAME_MAX_BYTES], usage[FG_NAME_MAX_BYTES];
     char kept[sizeof FG_KEPT_PREFIX + FG_NAME_MAX_BYTES];
-    struct erased erased = {.env = env, .except = manifest};
+    struct erased erased = {.env = env, .tenant = tenant, .except = manifest};
+    enum fg_code code;
 
     if (fg_name_blocks(manifest, tenant, err) != FG_OK ||
         fg_name_tenant_all(below, tenant, err) != FG_OK ||
         fg_name_usage_all(usage, tenant, "", err) != FG_OK)
         return err->code;
     (void)snprintf(kept, sizeof kept, FG_KEPT_PREFIX "%s", below);
-    if (each_page(env, below, erase_page, &erased, err) != FG_OK ||
-        each_page(env, usage, erase_page, &erased, err) != FG_OK ||
-        each_page(env, kept, erase_page, &erased, err) != FG_OK)
-        return err->code;
-    *ret_count = erased.count;
-    return FG_OK;
+    code = each_page(env, below, erase_page, &erased, err);
+    if (code == FG_OK)
+        code = each_page(env, usage, erase_page, &erased, err);
+    if (code == FG_OK)
+        code = each_page(env, kept, erase_page, &erased, err);
+    if (code == FG_OK)
+        code = each_page(env, FG_NAME_SEGMENTS, erase_segments, &erased, err);
+    fg_manifest_unref(erased.l0);
+    *ret_swept = erased.swept;
+    return code;
 }
 
 /* ---- the audit ---- */
 
-/* Names of the audit sort by time, so what has expired is at the start of the list. */
+/* Names of the audit sort by time, so what has expired is at the start of the list. *ret_end: what
+ * follows has not. An object with an old name that was stored lately is of a process whose clock
+ * was late: it stays for its time, and holds up nothing. */
 static uint32_t find_expired_audit(const struct fg_bucket_request *page, int64_t horizon_ms,
-                                   const char *names[FG_BUCKET_PAGE_MAX])
+                                   const char *names[FG_BUCKET_PAGE_MAX], bool *ret_end)
 {
     uint32_t n = 0;
 
-    for (size_t i = 0; i < page->n_entries; i++) {
+    *ret_end = false;
+    for (size_t i = 0; i < page->n_entries && !*ret_end; i++) {
         const struct fg_bucket_entry *entry = &page->entries[i];
         struct fg_audit_name name;
 
         if (!fg_audit_read_name(fg_cstr(entry->name), &name))
             continue;
-        if (name.hour_ms >= horizon_ms || entry->modified_wall_ns / FG_MS_NS >= horizon_ms)
-            break;
-        names[n++] = entry->name;
+        *ret_end = name.hour_ms >= horizon_ms;
+        if (!*ret_end && entry->modified_wall_ns / FG_MS_NS < horizon_ms)
+            names[n++] = entry->name;
     }
     return n;
 }
@@ -446,30 +534,32 @@ static enum fg_code delete_audit(struct cmp_env *env, struct fg_audit *audit, in
     return FG_OK;
 }
 
+/* A sweep of the audit. */
+struct sweeping_audit {
+    struct cmp_env *env;
+    struct fg_audit *audit;
+    int64_t horizon_ms;
+};
+
+static enum fg_code sweep_audit_page(void *arg, const struct fg_bucket_request *page, bool *ret_end,
+                                     struct fg_err *err)
+{
+    struct sweeping_audit *sweeping = arg;
+    const char *names[FG_BUCKET_PAGE_MAX];
+    uint32_t n = find_expired_audit(page, sweeping->horizon_ms, names, ret_end);
+
+    return n == 0
+               ? FG_OK
+               : delete_audit(sweeping->env, sweeping->audit, sweeping->horizon_ms, names, n, err);
+}
+
 enum fg_code cmp_gc_sweep_audit(struct cmp_env *env, struct fg_audit *audit, struct fg_err *err)
 {
-    struct fg_bucket_request page = {.verb = FG_BUCKET_LIST, .name = FG_AUDIT_PREFIX};
-    int64_t retention_ns = audit == NULL ? 0 : fg_audit_retention_ns(audit), horizon_ms;
-    const char *names[FG_BUCKET_PAGE_MAX];
-    enum fg_code code;
-    uint32_t n;
+    int64_t retention_ns = audit == NULL ? 0 : fg_audit_retention_ns(audit);
+    struct sweeping_audit sweeping = {.env = env, .audit = audit};
 
     if (retention_ns == 0)
         return FG_OK;
-    horizon_ms = fg_audit_hour_ms((fg_wall_ns(env->clock) - retention_ns) / FG_MS_NS);
-    do {
-        n = 0;
-        page.deadline_mono_ns = cmp_env_deadline(env, ENV_REQUEST_TIMEOUT_NS);
-        code = cmp_env_check(env, err);
-        if (code == FG_OK && cmp_env_call(env, &page) != FG_OK) {
-            *err = page.err;
-            code = err->code;
-        } else if (code == FG_OK) {
-            n = find_expired_audit(&page, horizon_ms, names);
-            if (n > 0)
-                code = delete_audit(env, audit, horizon_ms, names, n, err);
-        }
-        fg_bucket_clear(&page);
-    } while (code == FG_OK && n == FG_BUCKET_PAGE_MAX);
-    return code;
+    sweeping.horizon_ms = fg_audit_hour_ms((fg_wall_ns(env->clock) - retention_ns) / FG_MS_NS);
+    return each_page(env, FG_AUDIT_PREFIX, sweep_audit_page, &sweeping, err);
 }

@@ -114,6 +114,11 @@ static bool has_heard(const struct fg_l0 *l0, const struct fg_segment_id *segmen
     return writer != NULL && segment->cut <= writer->cut;
 }
 
+bool cmp_gc_is_garbage(const struct fg_l0 *l0, const struct fg_segment_id *segment)
+{
+    return !fg_l0_knows(l0, segment) && has_heard(l0, segment);
+}
+
 bool cmp_gc_is_unlisted(const struct cmp_gc_config *config, const struct fg_name *name,
                         int64_t modified_wall_ns, int64_t wall_ns, const struct fg_l0 *l0)
 {
@@ -130,10 +135,9 @@ bool cmp_gc_is_orphan(const struct cmp_gc_config *config, const struct fg_name *
         return false;
     switch (name->kind) {
     case FG_NAME_IS_SEGMENT:
-        /* The cut was decided: it entered and was deleted, or it lost its swap. A cut that is
-         * not known may be that of an ingester which uploads now, or of a manifest that was
-         * lost. */
-        return !fg_l0_knows(l0, &name->segment) && has_heard(l0, &name->segment);
+        /* A cut that is not known may be that of an ingester which uploads now, or of a manifest
+         * that was lost. */
+        return cmp_gc_is_garbage(l0, &name->segment);
     case FG_NAME_IS_BLOCK:
         return !fg_blocks_knows(blocks, name->block);
     /* Manifests, the ring and the list of compactors are never orphans: they are what others are

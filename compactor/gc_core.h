@@ -43,6 +43,11 @@ enum fg_code cmp_gc_deletable_segments(const struct cmp_gc_config *config, const
                                        struct fg_segment_id **ret_ids, uint32_t *ret_count,
                                        struct fg_err *err) fg_must_check;
 
+/* Returns true if no manifest lists the segment and no commit can any more, since its cut was
+ * decided: it entered and was deleted, or it lost its swap. The manifest was read after the segment
+ * was listed. */
+bool cmp_gc_is_garbage(const struct fg_l0 *l0, const struct fg_segment_id *segment);
+
 /*
  * Returns true if a listed object may be deleted because no manifest lists it. The manifests were
  * read after the listing. blocks: the manifest of the tenant in the name, NULL for segments.

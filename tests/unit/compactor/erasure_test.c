@@ -37,6 +37,7 @@ static void open_world(struct fixture *f, uint64_t seed)
     config.registry = f->world->registry;
     world_must(fg_access_create(&config, &f->access, &err), &err);
     world_must(fg_access_follow(f->access, f->world->memory, &err), &err);
+    fg_access_refresh(f->access); /* its thread has looked, and will not for an hour */
     f->world->config.access = f->access;
     world_restart(f->world);
 }
@@ -352,6 +353,92 @@ static void pending_deletions_do_not_hold_it_up(void **state)
     }
 }
 
+/* An object as an ingester leaves it that ends between upload and commit. */
+static void upload_segment(struct fixture *f, struct fg_segment_id id, bool of_acme_alone)
+{
+    struct made_profile profiles[40];
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_buf object;
+    size_t n = 0;
+
+    for (uint64_t i = 0; n < FG_COUNT(profiles); i++) {
+        profiles[n] = made_draw(f->world->seed, 100000 + i, WORLD_NOW - (int64_t)i);
+        n += !of_acme_alone || profiles[n].tenant == 0;
+    }
+    fg_buf_init(&object, SIZE_MAX);
+    (void)made_write(profiles, n, 0, 1, &object);
+    fg_name_segment(name, &id);
+    world_put(f->world, name, fg_buf_slice(&object));
+    fg_buf_done(&object);
+}
+
+static bool has_object(struct fixture *f, struct fg_segment_id id)
+{
+    struct fg_bucket_request head = {.verb = FG_BUCKET_HEAD};
+    char name[FG_NAME_MAX_BYTES];
+    enum fg_code code;
+
+    fg_name_segment(name, &id);
+    head.name = name;
+    code = fg_bucket_call(f->world->memory, &head);
+    fg_bucket_clear(&head);
+    return code == FG_OK;
+}
+
+/* They are in no manifest, and a sweep for orphans comes a day later. */
+static void segments_that_no_manifest_lists_are_gone_at_the_end(void **state)
+{
+    struct fg_segment_id lost, own = {{6, 6}, 1, 1};
+    struct fixture f;
+
+    (void)state;
+    open_world(&f, 27);
+    world_arrive(f.world, 60, WORLD_NOW, FG_HOUR_NS);
+    world_pass_time(f.world, FG_HOUR_NS);
+    world_turn(f.world); /* with a sweep; the next one is six hours away, after the end */
+    /* The cut was built once more, under another name, and that one was committed. */
+    lost = (struct fg_segment_id){{5, 5}, f.world->cuts, 2};
+    upload_segment(&f, lost, false);
+    /* A store that the manifest has never heard of. */
+    upload_segment(&f, own, true);
+    ask_for_deletion(&f);
+    world_keep(f.world, is_not_acme);
+    let_it_end(&f, world_turn);
+    assert_false(has_object(&f, lost));
+    assert_false(has_object(&f, own));
+    close_world(&f);
+}
+
+/* It may be on its way into the manifest, or be the only copy of what others have in it. */
+static void segment_that_others_share_and_no_manifest_lists_is_waited_for(void **state)
+{
+    const struct fg_segment_id shared = {{6, 6}, 1, 1};
+    Access__Tenant__State said;
+    struct fixture f;
+    char name[FG_NAME_MAX_BYTES];
+    struct fg_bucket_request delete = {.verb = FG_BUCKET_DELETE, .name = name};
+
+    (void)state;
+    open_world(&f, 28);
+    world_arrive(f.world, 60, WORLD_NOW, FG_HOUR_NS);
+    upload_segment(&f, shared, false);
+    ask_for_deletion(&f);
+    world_keep(f.world, is_not_acme);
+    for (int i = 0; i < 50; i++) {
+        world_turn(f.world);
+        (void)world_be_clean(f.world);
+        world_pass_time(f.world, 10 * FG_MINUTE_NS);
+    }
+    (void)read_deletion(&f, "acme", &said);
+    assert_int_equal(said, ACCESS__TENANT__STATE__DELETING);
+    assert_true(has_object(&f, shared));
+    fg_name_segment(name, &shared); /* an operator decides that nobody needs it */
+    assert_int_equal(fg_bucket_call(f.world->memory, &delete), FG_OK);
+    fg_bucket_clear(&delete);
+    let_it_end(&f, world_turn);
+    close_world(&f);
+}
+
 /* Each round of the compactor is killed after some requests, and another one goes on. */
 static void killed_round(struct world *world)
 {
@@ -396,6 +483,8 @@ int main(void)
         cmocka_unit_test(old_knowledge_deletes_nothing),
         cmocka_unit_test(a_tenant_without_profiles_goes),
         cmocka_unit_test(pending_deletions_do_not_hold_it_up),
+        cmocka_unit_test(segments_that_no_manifest_lists_are_gone_at_the_end),
+        cmocka_unit_test(segment_that_others_share_and_no_manifest_lists_is_waited_for),
         cmocka_unit_test(kills_at_any_request_change_nothing),
     };
 

@@ -99,6 +99,57 @@ static void expired_objects_go_and_a_record_says_so(void **state)
     }
 }
 
+/* Counts objects of the audit by the hours in their names. */
+struct counts {
+    int64_t old_ms, horizon_ms;
+    unsigned old, expired;
+};
+
+static bool count_object(const struct fg_bucket_entry *entry, void *arg)
+{
+    struct counts *counts = arg;
+    struct fg_audit_name name;
+
+    assert_true(fg_audit_read_name(fg_cstr(entry->name), &name));
+    counts->old += name.hour_ms == counts->old_ms;
+    counts->expired += name.hour_ms != counts->old_ms && name.hour_ms < counts->horizon_ms;
+    return true;
+}
+
+/* More of them than a page of the list has, in front of what has expired. */
+static void objects_of_a_clock_that_was_late_hold_up_nothing(void **state)
+{
+    enum { LATE = FG_BUCKET_PAGE_MAX + 1 };
+    struct fixture *f = *state;
+    struct counts counts = {.old_ms = fg_audit_hour_ms(INT64_C(1000000000000))}; /* 2001 */
+    char text[FG_AUDIT_NAME_MAX_BYTES];
+    struct fg_err err;
+
+    fg_clock_manual_advance(&f->clock, 395 * DAY_NS);
+    fg_bucket_memory_tell_time(f->inner, &f->clock.clock); /* they are stored today */
+    for (uint64_t i = 1; i <= LATE; i++) {
+        struct fg_bucket_request put = {
+            .verb = FG_BUCKET_PUT, .name = text, .content = FG_LIT("something")};
+
+        fg_audit_write_name("late", i, counts.old_ms, text);
+        assert_int_equal(fg_bucket_call(f->inner, &put), FG_OK);
+        fg_bucket_clear(&put);
+    }
+    assert_int_equal(sweep(f), FG_OK);
+    counts.horizon_ms = (f->clock.wall_ns - f->settings.retention_ns) / FG_MS_NS - 3600 * 1000;
+    assert_int_equal(
+        fg_bucket_each(f->inner, FG_AUDIT_PREFIX, false, 0, count_object, &counts, &err), FG_OK);
+    assert_int_equal(counts.old, LATE);
+    assert_int_equal(counts.expired, 0);
+    /* They stay for their time, and go. */
+    fg_clock_manual_advance(&f->clock, 402 * DAY_NS);
+    assert_int_equal(sweep(f), FG_OK);
+    counts.old = 0;
+    assert_int_equal(
+        fg_bucket_each(f->inner, FG_AUDIT_PREFIX, false, 0, count_object, &counts, &err), FG_OK);
+    assert_int_equal(counts.old, 0);
+}
+
 static void nothing_goes_without_a_record(void **state)
 {
     struct fixture *f = *state;
@@ -124,6 +175,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(nothing_goes_before_its_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(expired_objects_go_and_a_record_says_so, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(objects_of_a_clock_that_was_late_hold_up_nothing, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(nothing_goes_without_a_record, set_up, tear_down),
         cmocka_unit_test_setup_teardown(zero_keeps_everything, set_up, tear_down),
     };
