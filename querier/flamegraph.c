@@ -2,6 +2,7 @@
 
 #include "querier/blocks/blocks.h"
 #include "querier/blocks/blocks_impl.h"
+#include "querier/blocks/lost.h"
 #include "querier/fanout.h"
 #include "querier/flamegraph_cut.h"
 
@@ -136,17 +137,52 @@ static enum fg_code add_up_sides(struct flamegraph_query *graph, const struct qr
     return FG_OK;
 }
 
+/* What a query has counted, and what it lacks. */
+struct flamegraph_tally {
+    struct qry_counted counted;
+    uint64_t planned_bytes;
+    size_t missing;
+    bool incomplete;
+    unsigned lost;
+};
+
+static struct flamegraph_tally tally_of(const struct qry_query *query)
+{
+    return (struct flamegraph_tally){qry_query_counted(query), query->planned_bytes,
+                                     query->missing.len, query->incomplete, qry_lost_count(query)};
+}
+
+static void take_back(struct qry_query *query, const struct flamegraph_tally *to)
+{
+    qry_query_count_back(query, to->counted);
+    /* If that was the limit, crowns may still fit (limits.max_query_bytes). */
+    query->planned_bytes = to->planned_bytes;
+    query->missing.len = to->missing;
+    query->incomplete = to->incomplete;
+    qry_lost_count_back(query, to->lost);
+}
+
+/* Returns true if the full sum lacks something that crowns may have, or that the earlier drawing
+ * had. An object that cannot be read is in crowns mostly, in those of other objects or pages. */
+static bool lacks_more(const struct qry_query *query, const struct flamegraph_tally *before,
+                       bool drawn)
+{
+    return qry_lost_costs_since(query, before->lost) ||
+           (drawn &&
+            (query->missing.len > before->missing || (query->incomplete && !before->incomplete)));
+}
+
 /* Adds everything up in full, for an exact flame graph, if the samples are few enough. It may take
- * half of the time that is left: if that, or the memory, is not enough, the flame graph with its
- * bound is the answer. *refined: whether it was drawn. */
-static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdict *verdict,
-                           bool *refined, struct fg_err *err)
+ * half of the time that is left. If that or the memory is not enough, or something cannot be read,
+ * the flame graph with its bound is the answer: a refinement costs no answer, nor any profile of
+ * it. drawn: there is an earlier drawing. *refined: whether it was drawn in full. */
+static enum fg_code refine(struct flamegraph_query *graph, bool drawn,
+                           struct fg_crown_verdict *verdict, bool *refined, struct fg_err *err)
 {
     struct qry_query *query = graph->query;
     int64_t deadline_mono_ns = query->deadline_mono_ns;
     int64_t now_ns = fg_mono_ns(query->querier->clock);
-    const struct qry_counted counted = qry_query_counted(query);
-    uint64_t planned = query->planned_bytes;
+    const struct flamegraph_tally before = tally_of(query);
     struct qry_flamegraph_facts facts;
 
     query->deadline_mono_ns = now_ns + (deadline_mono_ns - now_ns) / 2;
@@ -155,16 +191,15 @@ static enum fg_code refine(struct flamegraph_query *graph, struct fg_crown_verdi
         graph, &(struct qry_crowns_full){query->querier->refine_max_bytes}, &facts, err);
     query->deadline_mono_ns = deadline_mono_ns;
     if (code == FG_OK) {
-        graph->draw(graph, verdict);
+        *refined = !lacks_more(query, &before, drawn);
+        if (*refined)
+            graph->draw(graph, verdict);
         clear_sums(graph);
-        *refined = true;
-        return FG_OK;
     }
-    qry_query_count_back(query, counted);
-    /* If that was the limit, crowns may still fit (limits.max_query_bytes). */
-    query->planned_bytes = planned;
     /* The earlier drawing is still in `into`: draw() replaces it only after a success. */
-    return code == FG_E_DEADLINE || code == FG_E_LIMIT || code == FG_E_TOO_MUCH ? FG_OK : code;
+    if (!*refined)
+        take_back(query, &before);
+    return code == FG_E_CANCELED ? code : FG_OK;
 }
 
 /* Fits the selections to time ranges for which there are only rollups. */
@@ -217,13 +252,13 @@ static enum fg_code make_flamegraph(struct flamegraph_query *graph, struct fg_er
 
     if (fit_sides(graph, err) != FG_OK)
         return err->code;
-    if (beyond && refine(graph, &verdict, &refined, err) != FG_OK)
+    if (beyond && refine(graph, false, &verdict, &refined, err) != FG_OK)
         return err->code;
     if (!refined && draw_crowns(graph, &verdict, &sample_bytes, err) != FG_OK)
         return err->code;
     /* An exact result reads all samples; querier.refine_max_bytes says how much that may be. */
     if (!refined && !beyond && !verdict.exact && sample_bytes <= query->querier->refine_max_bytes &&
-        refine(graph, &verdict, &refined, err) != FG_OK)
+        refine(graph, true, &verdict, &refined, err) != FG_OK)
         return err->code;
     query->inexact = query->inexact || !verdict.exact;
     query->bound = FG_MAX(query->bound, verdict.bound);

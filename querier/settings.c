@@ -66,7 +66,7 @@ const struct fg_conf_field qry_fields[] = {
          "cache in the data directory if the bucket is an object store, else no disk cache."},
     {"disk_cache_max_bytes", FG_CONF_BYTES, CONF(disk_cache_max_bytes), .def = "10GiB", .min = "0",
      .doc = "Maximum size of the disk cache. It uses at most half of the disk space that is free "
-            "at the start. 0: no disk cache."},
+            "at the start, or becomes free later. 0: no disk cache."},
 };
 const size_t qry_n_fields = FG_COUNT(qry_fields);
 

@@ -49,6 +49,31 @@ void qry_blocks_forget(struct qry_query *query)
     free(lost);
 }
 
+unsigned qry_lost_count(const struct qry_query *query)
+{
+    return query->lost == NULL ? 0 : query->lost->n;
+}
+
+void qry_lost_count_back(struct qry_query *query, unsigned count)
+{
+    struct qry_lost *lost = query->lost;
+
+    if (lost == NULL)
+        return;
+    lost->n = FG_MIN(lost->n, count);
+    lost->n_out = FG_MIN(lost->n_out, count);
+}
+
+bool qry_lost_costs_since(const struct qry_query *query, unsigned count)
+{
+    const struct qry_lost *lost = query->lost;
+    bool costs = false;
+
+    for (unsigned i = count; lost != NULL && i < lost->n_out; i++)
+        costs = costs || lost->entries[i].costs;
+    return costs;
+}
+
 /* ---- what an attempt met ---- */
 
 static void add(struct qry_lost *lost, const struct lost_entry *entry)

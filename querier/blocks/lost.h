@@ -20,6 +20,14 @@
 /* Creates the query's list if it has none. */
 void qry_lost_open(struct qry_query *query);
 
+/* Returns how many entries the list has; removes all later ones, after reads whose result is not
+ * used. No thread reads for the query meanwhile. */
+unsigned qry_lost_count(const struct qry_query *query);
+void qry_lost_count_back(struct qry_query *query, unsigned count);
+
+/* Returns true if the query skips something since that count that its response lacks. */
+bool qry_lost_costs_since(const struct qry_query *query, unsigned count);
+
 /* Adds something that this attempt could not read. part NULL: the whole object. rollups: only
  * rollups, those of the part or, if part is NULL, those before the directory. err: the reason,
  * which names the object. Any thread. */

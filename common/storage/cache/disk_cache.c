@@ -87,7 +87,7 @@ struct wish {
 struct fg_disk_cache {
     char path[PATH_MAX_BYTES];
     int lock_fd; /* of the folder: one process at a time */
-    uint64_t max_bytes, free_min_bytes, file_max_bytes;
+    uint64_t wanted_bytes, free_min_bytes;
     const struct fg_disk *disk; /* NULL: it is not watched */
     struct fg_metrics *metrics;
     struct fg_ticker *ticker;
@@ -95,12 +95,14 @@ struct fg_disk_cache {
     /* Only the ticker uses these. */
     struct fg_disk_file *files[DISK_FILES_MAX + 1]; /* oldest first; one more during an eviction */
     unsigned n_files;
-    uint64_t number; /* of the last file that was created or tried */
+    uint64_t max_bytes; /* wanted_bytes, or what the disk has room for; only grows */
+    uint64_t number;    /* of the last file that was created or tried */
     bool resting;
     int64_t rest_mono_ns; /* until then nothing is written */
 
     pthread_mutex_t lock; /* of all below, of entries and of references to files */
     pthread_cond_t changed;
+    uint64_t file_max_bytes; /* only the ticker changes it, which reads it without the lock */
     struct disk_cache_entry *entries;
     uint32_t n_entries, entries_max, free; /* entries[n_entries] was never used */
     uint32_t *buckets, mask;
@@ -295,7 +297,7 @@ static void retire_oldest(struct fg_disk_cache *cache, bool keep)
     publish(cache);
 }
 
-/* ---- a new file (ticker) ---- */
+/* ---- how much room there is (ticker) ---- */
 
 static uint64_t free_bytes(const struct fg_disk_cache *cache)
 {
@@ -304,6 +306,34 @@ static uint64_t free_bytes(const struct fg_disk_cache *cache)
     /* f_bavail: what root alone may use is not room for us. A failure counts as a full disk. */
     return statvfs(cache->path, &disk) == 0 ? (uint64_t)disk.f_bavail * disk.f_frsize : 0;
 }
+
+static void set_max(struct fg_disk_cache *cache, uint64_t max_bytes)
+{
+    cache->max_bytes = FG_MIN(max_bytes, cache->wanted_bytes);
+    lock(cache);
+    cache->file_max_bytes = cache->max_bytes / FILES_WANTED;
+    unlock(cache);
+}
+
+/* Lets a cache that began on a disk with little free space grow when there is more. */
+static void look_for_room(struct fg_disk_cache *cache)
+{
+    uint64_t room;
+
+    if (cache->max_bytes == cache->wanted_bytes)
+        return;
+    /* Half of what others leave. Half of what is free, on top of our files, would be more each
+     * time. */
+    room = FG_MIN((bytes_of_files(cache) + free_bytes(cache)) / 2, cache->wanted_bytes);
+    /* In steps, because each is a line of the log. */
+    if (room < cache->wanted_bytes && room <= cache->max_bytes + cache->max_bytes / 8)
+        return;
+    fg_log_info("disk cache may grow, more of the disk is free", fg_ls("folder", cache->path),
+                fg_lu("from_bytes", cache->max_bytes), fg_lu("max_bytes", room));
+    set_max(cache, room);
+}
+
+/* ---- a new file (ticker) ---- */
 
 /* Returns whether there is room for one more file and for the copies of an evicted one. */
 static bool fits(struct fg_disk_cache *cache)
@@ -508,6 +538,7 @@ static void tick(void *arg)
     if (!cache->scanned) /* only this thread sets it */
         scan(cache);
     give_way(cache);
+    look_for_room(cache);
     write_queued(cache);
 }
 
@@ -539,10 +570,11 @@ static enum fg_code lock_folder(struct fg_disk_cache *cache, struct fg_err *err)
     return FG_OK;
 }
 
-/* Allocates the index for max_bytes. */
+/* Allocates the index for wanted_bytes, which the cache may reach later. The system gives it memory
+ * only as it is used. */
 static void make_index(struct fg_disk_cache *cache)
 {
-    uint64_t least = cache->max_bytes / ENTRY_LEAST_BYTES;
+    uint64_t least = cache->wanted_bytes / ENTRY_LEAST_BYTES;
     uint32_t buckets = 1;
 
     cache->entries_max = (uint32_t)FG_MIN(FG_MAX(least, ENTRIES_MIN), ENTRIES_MAX);
@@ -573,9 +605,13 @@ static enum fg_code open_files(struct fg_disk_cache *cache,
     cache->free_min_bytes = config->free_min_bytes;
     cache->disk = config->disk;
     /* Bytes of the files of the last run are not free, but they are ours. */
-    cache->max_bytes = FG_MIN(config->max_bytes, bytes_of_files(cache) + half_free);
-    cache->file_max_bytes = cache->max_bytes / FILES_WANTED;
+    cache->wanted_bytes = config->max_bytes;
+    set_max(cache, bytes_of_files(cache) + half_free);
     cache->bytes = bytes_of_files(cache);
+    if (cache->max_bytes < cache->wanted_bytes)
+        fg_log_warn("disk cache limited, little of the disk is free", fg_ls("folder", cache->path),
+                    fg_lu("max_bytes", cache->max_bytes),
+                    fg_lu("wanted_bytes", cache->wanted_bytes));
     return FG_OK;
 }
 

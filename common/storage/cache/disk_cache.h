@@ -34,7 +34,8 @@ enum { FG_DISK_CACHE_MIN_BYTES = 1024 * 1024 };
 
 struct fg_disk_cache_config {
     const char *path;        /* of the folder, which only this cache uses; created if missing */
-    uint64_t max_bytes;      /* on disk; at most half of the free space is added */
+    uint64_t max_bytes;      /* on disk; at most half of the free space is used. If that is less at
+                              * the start, the limit grows when more is free */
     uint64_t free_min_bytes; /* left free: nothing is cached if less of the disk is free */
     /* The disk of the folder; borrowed. While it is low on space nothing is written, and the oldest
      * files are removed until it is not, or none is left. NULL: it is not watched. */

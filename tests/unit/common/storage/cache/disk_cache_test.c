@@ -1,6 +1,7 @@
 /* The disk cache may forget; what it gives is what was put, whatever became of its files. */
 #include "common/base/str.h"
 #include "common/storage/cache/disk_cache.h"
+#include "tests/lib/faulty_disk.h"
 #include "tests/lib/remove_tree.h"
 
 #include <fcntl.h>
@@ -385,6 +386,30 @@ static void gives_way_when_the_disk_is_short_of_room(void **state)
     assert_true(get(f->cache, 100));
 }
 
+/* Nothing is free at the start, and then there is: the cache is on without a restart. */
+static void grows_when_the_disk_has_room_again(void **state)
+{
+    struct fixture *f = *state;
+    bool there = false;
+
+    close_cache(f);
+    faulty_disk_set(f->folder);
+    faulty_disk_rules("space ENOSPC\n");
+    open_cache(f, CACHE_BYTES, 0);
+    put_all(f, 0, 5);
+    assert_int_equal(count_there(f->cache, 0, 5), 0);
+    assert_int_equal(fg_disk_cache_stats(f->cache).dropped, 5);
+    faulty_disk_rules("");
+    for (int i = 0; i < 3000 && !there; i++) { /* it looks once a second */
+        (void)usleep(10 * 1000);
+        put_all(f, 0, 1);
+        there = get(f->cache, 0);
+    }
+    assert_true(there);
+    put_all(f, 100, 100); /* more than the files of a small cache have room for */
+    assert_int_equal(count_there(f->cache, 100, 100), 100);
+}
+
 static void a_cache_in_use_or_too_small_does_not_open(void **state)
 {
     struct fixture *f = *state;
@@ -462,6 +487,7 @@ int main(void)
         TEST(a_folder_that_is_taken_away),
         TEST(entries_that_are_too_large_are_dropped),
         TEST(gives_way_when_the_disk_is_short_of_room),
+        TEST(grows_when_the_disk_has_room_again),
         TEST(a_cache_in_use_or_too_small_does_not_open),
         TEST(many_users_at_once),
     };
