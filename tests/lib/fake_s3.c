@@ -287,7 +287,7 @@ static void create_upload(struct exchange *x)
     (void)snprintf(upload->key, sizeof upload->key, "%s", x->key);
     (void)snprintf(upload->id, sizeof upload->id, "id&%u", ++x->s3->given);
     (void)header(x, "x-amz-meta-flamegrid-tag", upload->tag, sizeof upload->tag);
-    upload->begun_wall_ns = fg_wall_ns(fg_clock_real());
+    upload->begun_wall_ns = fg_wall_ns(fg_clock_real()) + x->s3->rules.ahead_ns;
     for (size_t i = 0; i < PARTS_MAX; i++)
         fg_buf_init(&upload->parts[i], SIZE_MAX);
     fg_assert(x->s3->n_uploads < OBJECTS_MAX);
@@ -317,8 +317,21 @@ static void complete_upload(struct exchange *x)
                   find(x->s3, x->key)->etag + 1);
 }
 
+static void add_date(struct exchange *x)
+{
+    time_t seconds = (time_t)((fg_wall_ns(fg_clock_real()) + x->s3->rules.ahead_ns) / FG_SECOND_NS);
+    struct tm parts;
+    char text[64];
+
+    fg_assert(gmtime_r(&seconds, &parts) != NULL &&
+              strftime(text, sizeof text, "%a, %d %b %Y %H:%M:%S GMT", &parts) > 0);
+    add_header(x, "Date", text);
+}
+
 static void list_uploads(struct exchange *x)
 {
+    if (x->s3->rules.ahead_ns != 0)
+        add_date(x);
     fg_buf_puts(&x->answer, "<ListMultipartUploadsResult><IsTruncated>false</IsTruncated>");
     for (size_t i = 0; i < x->s3->n_uploads; i++) {
         const struct upload *upload = x->s3->uploads[i];

@@ -33,8 +33,10 @@ struct fake_s3_rules {
     bool no_if_none_match, no_if_match; /* passed over */
     bool no_multipart_conditions, no_delete_conditions;
     bool no_metadata, no_ranges;
-    bool wants_role; /* takes only the keys that STS gave last */
-    int64_t role_ns; /* how long they are good for */
+    bool wants_role;  /* takes only the keys that STS gave last */
+    int64_t role_ns;  /* how long they are good for */
+    int64_t ahead_ns; /* its clock is of ours: in times of uploads and of lists of them; 0: not told
+                       * with lists */
     bool sts_fails;
 };
 

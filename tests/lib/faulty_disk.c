@@ -14,6 +14,7 @@
  *
  *   CALLS    any, or a list with commas of
  *              open      of a file or folder that is there
+ *              list      readdir
  *              create    open that makes a file
  *              read      read, pread, readv, preadv, fread
  *              write     write, pwrite, writev, pwritev
@@ -45,6 +46,7 @@
  */
 #include "tests/lib/faulty_disk.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -84,10 +86,12 @@ enum call {
     CALL_TRUNCATE,
     CALL_MKDIR,
     CALL_SPACE,
+    CALL_LIST,
     CALLS
 };
-static const char *const call_names[CALLS] = {"open",   "create", "read",     "write", "sync",
-                                              "rename", "unlink", "truncate", "mkdir", "space"};
+static const char *const call_names[CALLS] = {"open",  "create", "read",   "write",
+                                              "sync",  "rename", "unlink", "truncate",
+                                              "mkdir", "space",  "list"};
 
 enum action { ACTION_EIO, ACTION_ENOSPC, ACTION_SLOW, ACTION_HOLD, ACTIONS };
 static const char *const action_names[ACTIONS] = {"EIO", "ENOSPC", "slow", "hold"};
@@ -577,6 +581,20 @@ int close(int fd)
     if (fd >= 0 && fd < FDS_MAX)
         remember(fd, "");
     return NEXT(close)(fd);
+}
+
+/* ---- folders ---- */
+
+struct dirent *readdir(DIR *folder)
+{
+    FAIL_IF(judge_fd(CALL_LIST, dirfd(folder)), NULL);
+    return NEXT(readdir)(folder);
+}
+
+struct dirent64 *readdir64(DIR *folder)
+{
+    FAIL_IF(judge_fd(CALL_LIST, dirfd(folder)), NULL);
+    return NEXT(readdir64)(folder);
 }
 
 /* ---- reading ---- */

@@ -43,19 +43,46 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void note_child(struct directory_children *children, int folder, const struct dirent *entry)
+/* Returns 0, or errno if it cannot be told what the entry is. */
+static int note_child(struct directory_children *children, int folder, const struct dirent *entry)
 {
     unsigned char type = entry->d_type;
     struct stat info;
 
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
         strlen(entry->d_name) > FG_BUCKET_SEGMENT_MAX_BYTES)
-        return;
+        return 0;
     /* Not every file system says what an entry is. */
-    if (type == DT_UNKNOWN && fstatat(folder, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0)
+    if (type == DT_UNKNOWN) {
+        if (fstatat(folder, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+            return errno == ENOENT ? 0 : errno; /* deleted meanwhile */
         type = S_ISREG(info.st_mode) ? DT_REG : S_ISDIR(info.st_mode) ? DT_DIR : DT_UNKNOWN;
+    }
     if (type == DT_REG || type == DT_DIR)
         children_add(children, entry->d_name, type == DT_DIR);
+    return 0;
+}
+
+/* Returns 0 at the end, or errno: what was read until then is not all. */
+static int read_names(struct directory_children *children, int folder, DIR *stream)
+{
+    const struct dirent *entry;
+    int errnum;
+
+    do {
+        errno = 0;               /* the only thing that tells an error from the end */
+        entry = readdir(stream); /* NOLINT(concurrency-mt-unsafe): a stream of ours */
+        errnum = entry == NULL ? errno : note_child(children, folder, entry);
+    } while (entry != NULL && errnum == 0);
+    return errnum;
+}
+
+static enum fg_code fail_list(struct directory_walk *walk, int errnum)
+{
+    struct fg_err err;
+
+    (void)fg_directory_fail(&err, errnum, "list");
+    return fg_bucket_fail_err(walk->request, &err);
 }
 
 static enum fg_code read_children(struct directory_walk *walk, int folder,
@@ -63,24 +90,22 @@ static enum fg_code read_children(struct directory_walk *walk, int folder,
 {
     int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *entry;
-    struct fg_err err;
+    int errnum = stream == NULL ? errno : 0;
 
-    if (stream == NULL) {
-        (void)fg_directory_fail(&err, errno, "list");
-        if (fd >= 0)
-            (void)close(fd);
-        return fg_bucket_fail_err(walk->request, &err);
+    if (stream != NULL) {
+        errnum = read_names(children, folder, stream);
+        (void)closedir(stream);
+    } else if (fd >= 0) {
+        (void)close(fd);
     }
-    while ((entry = readdir(stream)) != NULL) /* NOLINT(concurrency-mt-unsafe): a stream of ours */
-        note_child(children, folder, entry);
-    (void)closedir(stream);
+    if (errnum != 0)
+        return fail_list(walk, errnum);
     if (children->n > 0)
         qsort(children->names, children->n, sizeof(char *), by_name);
     return FG_OK;
 }
 
-/* false: the page is full. */
+/* false: the page is full, or it failed. */
 static bool take_object(struct directory_walk *walk, int folder, const char *leaf)
 {
     struct fg_bucket_entry *entry;
@@ -96,7 +121,11 @@ static bool take_object(struct directory_walk *walk, int folder, const char *lea
             entry->size_bytes = (uint64_t)info.st_size;
             entry->modified_wall_ns = fg_directory_time_ns(&info);
         } else {
-            walk->request->n_entries--; /* deleted meanwhile */
+            walk->request->n_entries--;
+            if (errno != ENOENT) { /* else deleted meanwhile */
+                (void)fail_list(walk, errno);
+                return false;
+            }
         }
         break;
     default:
@@ -119,10 +148,7 @@ static bool walk_into(struct directory_walk *walk, int folder, char *name, size_
         go_on = walk_folder(walk, fd);
         (void)close(fd);
     } else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
-        struct fg_err err;
-
-        (void)fg_directory_fail(&err, errno, "list");
-        (void)fg_bucket_fail_err(walk->request, &err);
+        (void)fail_list(walk, errno);
         go_on = false;
     }
     return go_on;

@@ -532,8 +532,9 @@ void fg_s3_delete(struct fg_s3 *s3, struct fg_bucket_request *request)
 
 /* ---- unfinished uploads ---- */
 
+/* *ret_wall_ns: when the store answered, by the clock that it gives uploads their times from. */
 static enum fg_code list_uploads(struct fg_s3 *s3, struct fg_bucket_request *request,
-                                 struct fg_s3_uploads *uploads)
+                                 struct fg_s3_uploads *uploads, int64_t *ret_wall_ns)
 {
     struct fg_buf query, answer;
     struct fg_s3_call call;
@@ -559,6 +560,9 @@ static enum fg_code list_uploads(struct fg_s3 *s3, struct fg_bucket_request *req
     call.query = (const char *)query.ptr;
     call.into = &answer;
     code = fg_s3_call_run(&call);
+    *ret_wall_ns = fg_s3_time_of(&call, "Date");
+    if (*ret_wall_ns == 0)
+        *ret_wall_ns = fg_wall_ns(fg_s3_clock(s3));
     fg_arena_reset(uploads->arena);
     if (code != FG_OK)
         fg_s3_fail_by(request, &call);
@@ -602,13 +606,13 @@ void fg_s3_clean_up(struct fg_s3 *s3, struct fg_bucket_request *request)
 {
     struct fg_s3_uploads uploads = {.arena = fg_arena_create(S3_ANSWER_MAX_BYTES)};
     int64_t age_ns = request->older_than_ns > 0 ? request->older_than_ns : STALE_NS;
-    int64_t before_ns = fg_wall_ns(fg_clock_real()) - age_ns;
+    int64_t wall_ns;
     enum fg_code code = FG_OK;
 
     for (unsigned page = 0; code == FG_OK && page < PAGES_MAX; page++) {
-        code = list_uploads(s3, request, &uploads);
+        code = list_uploads(s3, request, &uploads, &wall_ns);
         for (size_t i = 0; code == FG_OK && i < uploads.n; i++)
-            if (uploads.items[i].initiated_wall_ns < before_ns &&
+            if (uploads.items[i].initiated_wall_ns < wall_ns - age_ns &&
                 fg_slice_starts(fg_cstr(uploads.items[i].key), s3->prefix))
                 code = abort_stale(s3, request, &uploads.items[i]);
         if (uploads.next_key == NULL)

@@ -213,14 +213,43 @@ static void a_put_that_fails_is_whole_or_not_there(void **state)
     fg_bucket_close(bucket);
 }
 
+/* Objects that are not in a list count as deleted. */
+static void a_list_that_fails_is_no_shorter_list(void **state)
+{
+    struct fg_bucket_request list = {.verb = FG_BUCKET_LIST, .name = ""};
+    struct fg_bucket *bucket = open_bucket(0);
+    struct fg_err err;
+    bool hit = true;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        char name[] = {'a', '/', (char)('a' + i), '/', 'b', '\0'};
+
+        assert_int_equal(put(bucket, name, FG_LIT("x"), &err), FG_OK);
+    }
+    for (unsigned call = 1; hit; call++) {
+        unsigned long before = faulty_disk_hits();
+        char rules[64];
+
+        (void)snprintf(rules, sizeof rules, "open,list EIO from=%u count=1\n", call);
+        faulty_disk_rules(rules);
+        (void)fg_bucket_call(bucket, &list);
+        hit = faulty_disk_hits() > before;
+        faulty_disk_rules("");
+        assert_int_equal(list.code, hit ? FG_E_UNAVAILABLE : FG_OK);
+        assert_true(hit || list.n_entries == 3);
+        fg_bucket_clear(&list);
+    }
+    fg_bucket_close(bucket);
+}
+
 int main(void)
 {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(a_full_disk_refuses_reads_and_deletes),
-        TEST(a_start_on_a_full_disk_can_be_read),
-        TEST(large_objects_leave_the_reserve_free),
-        TEST(a_put_that_fails_is_whole_or_not_there),
+        TEST(a_full_disk_refuses_reads_and_deletes), TEST(a_start_on_a_full_disk_can_be_read),
+        TEST(large_objects_leave_the_reserve_free),  TEST(a_put_that_fails_is_whole_or_not_there),
+        TEST(a_list_that_fails_is_no_shorter_list),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

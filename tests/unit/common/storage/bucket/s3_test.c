@@ -602,6 +602,29 @@ static void tidies_stale_uploads(void **state)
     assert_int_equal(fake_s3_uploads(f->store), 0);
 }
 
+/* A machine whose clock is days ahead must not abort uploads of others that have just begun. */
+static void ages_of_uploads_are_by_the_clock_of_the_store(void **state)
+{
+    static const int64_t offsets_ns[] = {-48 * FG_HOUR_NS, 48 * FG_HOUR_NS};
+    struct fixture *f = *state;
+    struct fg_bucket_request tidy = {.verb = FG_BUCKET_CLEAN_UP};
+
+    for (unsigned i = 0; i < FG_COUNT(offsets_ns); i++) {
+        struct fake_s3_rules rules = {.role_ns = FG_HOUR_NS, .ahead_ns = offsets_ns[i]};
+
+        fake_s3_set(f->store, &rules);
+        fake_s3_fail(f->store, "PUT /", FAULT_403, 1);
+        fake_s3_fail(f->store, "DELETE /", FAULT_403, 1);
+        (void)put_if_absent(f, true, FG_E_DENIED);
+        while (fake_s3_count(f->store, "DELETE /") < 2 * i + 1)
+            (void)usleep(1000);
+        assert_int_equal(ask(f, &tidy, FG_OK)->size_bytes, 0);
+        fake_s3_age_uploads(f->store, 25 * FG_HOUR_NS);
+        assert_int_equal(ask(f, &tidy, FG_OK)->size_bytes, 1);
+        assert_int_equal(fake_s3_uploads(f->store), 0);
+    }
+}
+
 /* ---- the proof ---- */
 
 static void proves_a_good_store(void **state)
@@ -838,6 +861,7 @@ int main(void)
         TEST(a_200_may_be_an_error),
         TEST(begins_an_upload_anew),
         TEST(tidies_stale_uploads),
+        TEST(ages_of_uploads_are_by_the_clock_of_the_store),
         TEST(proves_a_good_store),
         TEST(disproves_others),
         TEST(cannot_prove_what_it_cannot_reach),
