@@ -31,8 +31,8 @@ struct fg_watchdog {
     struct fg_liveness *parts;
     struct fg_liveness_sight *sights;
     size_t n_parts;
-    pthread_mutex_t status_lock;
-    bool hushed;          /* under the lock */
+    pthread_mutex_t lock;
+    bool hushed;          /* under the lock, as calls of put_status() and looks at the workers */
     int64_t ping_mono_ns; /* the last one */
     bool reported;        /* that none has come since */
     struct fg_buf told;   /* the last status */
@@ -68,6 +68,22 @@ static void report_stuck(struct fg_watchdog *watchdog, size_t part)
     watchdog->reported = true;
 }
 
+/* Lanes of workers that end are not waited for: a service destroys them as it stops. */
+static void look_at_workers(struct fg_watchdog *watchdog)
+{
+    struct fg_liveness_sight *lanes = watchdog->sights + watchdog->config.n_loops;
+
+    fg_assert(pthread_mutex_lock(&watchdog->lock) == 0);
+    for (unsigned i = 0; i < FG_LANES; i++) {
+        struct fg_lane_state state = {0};
+
+        if (!watchdog->hushed)
+            fg_work_state(watchdog->config.work, (enum fg_lane)i, &state);
+        lanes[i] = (struct fg_liveness_sight){.ended = state.ended, .waits = state.queued > 0};
+    }
+    fg_assert(pthread_mutex_unlock(&watchdog->lock) == 0);
+}
+
 static void put_ping(struct fg_watchdog *watchdog, struct fg_buf *out)
 {
     size_t stuck;
@@ -81,13 +97,7 @@ static void put_ping(struct fg_watchdog *watchdog, struct fg_buf *out)
             (struct fg_liveness_sight){.ended = atomic_load(&probe->answered), .waits = true};
         send_probe(watchdog, i);
     }
-    for (unsigned i = 0; i < FG_LANES; i++) {
-        struct fg_lane_state state;
-
-        fg_work_state(watchdog->config.work, (enum fg_lane)i, &state);
-        watchdog->sights[watchdog->config.n_loops + i] =
-            (struct fg_liveness_sight){.ended = state.ended, .waits = state.queued > 0};
-    }
+    look_at_workers(watchdog);
     stuck = fg_liveness_stuck(watchdog->parts, watchdog->sights, watchdog->n_parts);
     if (stuck < watchdog->n_parts) {
         report_stuck(watchdog, stuck);
@@ -105,12 +115,12 @@ static void put_status(struct fg_watchdog *watchdog, struct fg_buf *out)
 
     fg_buf_init(&text, STATUS_MAX_BYTES);
     fg_buf_init(&line, LINE_MAX_BYTES);
-    fg_assert(pthread_mutex_lock(&watchdog->status_lock) == 0);
+    fg_assert(pthread_mutex_lock(&watchdog->lock) == 0);
     if (watchdog->hushed)
         fg_buf_puts(&text, "stopping");
     else
         watchdog->config.put_status(watchdog->config.arg, &text);
-    fg_assert(pthread_mutex_unlock(&watchdog->status_lock) == 0);
+    fg_assert(pthread_mutex_unlock(&watchdog->lock) == 0);
     fg_notify_put_status(fg_buf_slice(&text), &line);
     if (!fg_slice_eq(fg_buf_slice(&line), fg_buf_slice(&watchdog->told))) {
         fg_buf_put(out, fg_buf_slice(&line));
@@ -156,7 +166,7 @@ static void take_probes_back(struct fg_watchdog *watchdog)
 
 static void release(struct fg_watchdog *watchdog)
 {
-    fg_assert(pthread_mutex_destroy(&watchdog->status_lock) == 0);
+    fg_assert(pthread_mutex_destroy(&watchdog->lock) == 0);
     fg_buf_done(&watchdog->told);
     free(watchdog->probes);
     free(watchdog->parts);
@@ -181,7 +191,7 @@ enum fg_code fg_watchdog_create(const struct fg_watchdog_config *config,
     watchdog->probes = fg_calloc(config->n_loops, sizeof *watchdog->probes);
     watchdog->parts = fg_calloc(watchdog->n_parts, sizeof *watchdog->parts);
     watchdog->sights = fg_calloc(watchdog->n_parts, sizeof *watchdog->sights);
-    fg_assert(pthread_mutex_init(&watchdog->status_lock, NULL) == 0);
+    fg_assert(pthread_mutex_init(&watchdog->lock, NULL) == 0);
     fg_buf_init(&watchdog->told, LINE_MAX_BYTES);
     for (size_t i = 0; i < config->n_loops; i++) {
         watchdog->probes[i].msg.run = answer;
@@ -204,9 +214,9 @@ void fg_watchdog_hush(struct fg_watchdog *watchdog)
 {
     if (watchdog == NULL)
         return;
-    fg_assert(pthread_mutex_lock(&watchdog->status_lock) == 0);
+    fg_assert(pthread_mutex_lock(&watchdog->lock) == 0);
     watchdog->hushed = true;
-    fg_assert(pthread_mutex_unlock(&watchdog->status_lock) == 0);
+    fg_assert(pthread_mutex_unlock(&watchdog->lock) == 0);
 }
 
 void fg_watchdog_destroy(struct fg_watchdog *watchdog)

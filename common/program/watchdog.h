@@ -15,7 +15,8 @@
 
 struct fg_watchdog;
 
-/* Everything is borrowed and outlives the watchdog. */
+/* Everything is borrowed and outlives the watchdog, except `work`, which may end once it is hushed.
+ */
 struct fg_watchdog_config {
     const struct fg_notify *notify;
     struct fg_loop **loops; /* that run */
@@ -31,11 +32,11 @@ enum fg_code fg_watchdog_create(const struct fg_watchdog_config *config,
                                 struct fg_watchdog **ret_watchdog,
                                 struct fg_err *err) fg_must_check;
 
-/* Makes no further calls of put_status(), and waits for one under way. The rest goes on, while the
- * program stops what a status tells of. Accepts NULL. */
+/* Makes no further calls of put_status(), looks at the workers no more, and waits for what is under
+ * way of these. Loops still have to answer, while the program stops the rest. Accepts NULL. */
 void fg_watchdog_hush(struct fg_watchdog *watchdog);
 
-/* Ends and frees it, before loops and workers stop. Accepts NULL. */
+/* Ends and frees it, before loops stop, and workers if it was not hushed. Accepts NULL. */
 void fg_watchdog_destroy(struct fg_watchdog *watchdog);
 
 #endif

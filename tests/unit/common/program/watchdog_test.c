@@ -204,8 +204,20 @@ static void workers_that_are_stuck_end_the_pings(void **state)
     assert_int_equal(sem_post(&test.release), 0);
     await_ping();
     assert_int_equal(sem_post(&test.release), 0);
+    fg_watchdog_hush(test.watchdog); /* before the workers, which use jobs of this function */
     fg_work_destroy(test.work);
     test.work = NULL;
+}
+
+static void a_program_that_has_ended_its_workers_pings(void **state)
+{
+    (void)state;
+    await_ping();
+    fg_watchdog_hush(test.watchdog);
+    fg_work_destroy(test.work); /* as services do when they stop, which may take long */
+    test.work = NULL;
+    for (unsigned i = 0; i < 10; i++)
+        await_ping();
 }
 
 static void parts_may_move_at_different_times(void **state)
@@ -233,6 +245,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_status_is_told_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_loop_that_is_stuck_ends_the_pings, set_up, tear_down),
         cmocka_unit_test_setup_teardown(workers_that_are_stuck_end_the_pings, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_program_that_has_ended_its_workers_pings, set_up,
+                                        tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
