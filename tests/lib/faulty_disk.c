@@ -487,14 +487,14 @@ static bool exists(int folder, const char *path)
     return fstatat(folder, path, &info, 0) == 0;
 }
 
-/* Fails the call where its rule says so. */
+/* Fails the call where its rule says so. Looking for it leaves no trace: readdir() tells by errno
+ * whether it has failed, and does not reset it. */
 #define FAIL_IF(errnum, result)                                                                    \
     do {                                                                                           \
-        int errnum_ = (errnum);                                                                    \
-        if (errnum_ != 0) {                                                                        \
-            errno = errnum_;                                                                       \
+        int before_ = errno, errnum_ = (errnum);                                                   \
+        errno = errnum_ != 0 ? errnum_ : before_;                                                  \
+        if (errnum_ != 0)                                                                          \
             return result;                                                                         \
-        }                                                                                          \
     } while (0)
 
 /* ---- open and close ---- */
