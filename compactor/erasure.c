@@ -140,21 +140,14 @@ static enum fg_code ask_ingesters(struct erasing *erasing, struct fg_err *err)
  * written some time after a swap. */
 static enum fg_code sweep(struct erasing *erasing, bool *ret_clean, struct fg_err *err)
 {
-    struct cmp_erasure_memory *memory = erasing->work->memory;
-    struct cmp_gc_swept swept;
+    uint64_t n;
 
-    if (cmp_gc_sweep_tenant(erasing->work->env, erasing->tenant, &swept, err) != FG_OK)
+    if (cmp_gc_sweep_tenant(erasing->work->env, erasing->tenant, &n, err) != FG_OK)
         return err->code;
-    memory->swept = *ret_clean = swept.deleted == 0 && swept.waits_for[0] == '\0';
-    if (swept.deleted > 0)
+    erasing->work->memory->swept = *ret_clean = n == 0;
+    if (n > 0)
         fg_log_info("objects of a deleted tenant deleted", fg_lb("tenant", erasing->tenant),
-                    fg_lu("objects", swept.deleted));
-    if (swept.waits_for[0] != '\0' && !memory->told)
-        fg_log_warn("the deletion of a tenant waits: a segment that no manifest lists has profiles "
-                    "of it and of other tenants; it goes when its ingester has committed, or see "
-                    "flamegrid bucket verify",
-                    fg_lb("tenant", erasing->tenant), fg_ls("segment", swept.waits_for));
-    memory->told = swept.waits_for[0] != '\0';
+                    fg_lu("objects", n));
     return FG_OK;
 }
 

@@ -13,7 +13,8 @@
  *   WAIT   --> the objects that have left are deleted, also segments that other tenants share
  *   CLEAR  --> the manifest forgets deletions, records and the ledger
  *   SWEEP  --> all other objects below the tenant's names are deleted, and segments that no
- * manifest lists, until none is found END    --> the registry and the audit say so
+ *              manifest lists and nobody else needs, until none is found
+ *   END    --> the registry and the audit say so
  *
  * The manifest stays, empty: it covers what has left the L0 manifest, and without it the tenant
  * would count as one whose manifest was lost. What arrives after the end is dropped as well.
@@ -43,7 +44,6 @@ struct cmp_erasure_memory {
     int64_t unlisted_wall_ns; /* when the last segment of that moment left the L0 manifest; its
                                  object, and all before, must be gone */
     bool swept;               /* the sweep before this step found nothing */
-    bool told;                /* that it waits for a segment which no manifest lists */
 };
 
 /* Returns the id of the tombstone: the same for each compactor. */

@@ -380,7 +380,7 @@ struct erased {
     struct fg_slice tenant;
     const char *except; /* the name of an object that stays */
     struct fg_manifest *l0;
-    struct cmp_gc_swept swept;
+    uint64_t count; /* of objects that were deleted */
 };
 
 static enum fg_code erase_page(void *arg, const struct fg_bucket_request *page, bool *ret_end,
@@ -394,7 +394,7 @@ static enum fg_code erase_page(void *arg, const struct fg_bucket_request *page, 
     for (size_t i = 0; i < page->n_entries; i++)
         if (strcmp(page->entries[i].name, erased->except) != 0)
             names[n++] = page->entries[i].name;
-    erased->swept.deleted += n;
+    erased->count += n;
     return delete_all(erased->env, names, n, err);
 }
 
@@ -434,8 +434,9 @@ static enum fg_code look_into_segment(struct erased *erased, const struct fg_buc
 
 /* Names of segments do not say whose they are. What is garbage goes without a look: a sweep would
  * delete it some hours later. Of what may still be committed the tenant's own goes, since nobody
- * wants it; the erasure waits for the rest. The manifest is read after the page was listed, so a
- * segment that entered meanwhile is known. */
+ * wants it. One that others share is left to whoever commits it, or to a sweep once its ingester
+ * has committed a later cut: it may be on its way, or the only copy of theirs after a restore. The
+ * manifest is read after the page was listed, so a segment that entered meanwhile is known. */
 static enum fg_code erase_segments(void *arg, const struct fg_bucket_request *page, bool *ret_end,
                                    struct fg_err *err)
 {
@@ -455,22 +456,17 @@ static enum fg_code erase_segments(void *arg, const struct fg_bucket_request *pa
             name.kind != FG_NAME_IS_SEGMENT || fg_l0_knows(l0, &name.segment))
             continue;
         garbage = cmp_gc_is_garbage(l0, &name.segment);
-        /* One that is waited for is enough: after a restore from a backup there may be thousands.
-         */
-        if (!garbage && erased->swept.waits_for[0] == '\0' &&
-            look_into_segment(erased, &page->entries[i], &has, &others, err) != FG_OK)
+        if (!garbage && look_into_segment(erased, &page->entries[i], &has, &others, err) != FG_OK)
             return err->code;
         if (garbage || (has && !others))
             names[n++] = page->entries[i].name;
-        else if (has)
-            fg_name_segment(erased->swept.waits_for, &name.segment);
     }
-    erased->swept.deleted += n;
+    erased->count += n;
     return delete_all(erased->env, names, n, err);
 }
 
-enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant,
-                                 struct cmp_gc_swept *ret_swept, struct fg_err *err)
+enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant, uint64_t *ret_count,
+                                 struct fg_err *err)
 {
     char manifest[FG_NAME_MAX_BYTES], below[FG_NAME_MAX_BYTES], usage[FG_NAME_MAX_BYTES];
     char kept[sizeof FG_KEPT_PREFIX + FG_NAME_MAX_BYTES];
@@ -490,7 +486,7 @@ enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant,
     if (code == FG_OK)
         code = each_page(env, FG_NAME_SEGMENTS, erase_segments, &erased, err);
     fg_manifest_unref(erased.l0);
-    *ret_swept = erased.swept;
+    *ret_count = erased.count;
     return code;
 }
 

@@ -35,20 +35,12 @@ enum fg_code cmp_gc_delete_blocks(struct cmp_env *env, const struct cmp_gc_confi
 enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_config *config,
                                   struct fg_tenants *tenants, struct fg_err *err) fg_must_check;
 
-/* What a sweep of a tenant found. */
-struct cmp_gc_swept {
-    uint64_t deleted; /* objects */
-    /* A segment that no manifest lists has profiles of the tenant and of others, and may still be
-     * committed, or be the only copy of theirs. Its name; "": there is none. */
-    char waits_for[FG_NAME_MAX_BYTES];
-};
-
 /* Deletes all objects of a tenant that was deleted, except its manifest: blocks, files, settings,
  * rules, documents of usage, and kept versions of its manifest. Deletes segments that no manifest
  * lists, however young: all that are garbage (cmp_gc_is_garbage()), and others that have nothing
- * but the tenant's. Errors of the bucket. */
-enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant,
-                                 struct cmp_gc_swept *ret_swept, struct fg_err *err) fg_must_check;
+ * but the tenant's. *ret_count: how many objects there were. Errors of the bucket. */
+enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant, uint64_t *ret_count,
+                                 struct fg_err *err) fg_must_check;
 
 /*
  * Deletes objects of the audit, of all processes, if audit.retention has passed since the end of

@@ -219,6 +219,7 @@ const cases = {
     const edge = right.getByRole("slider", { name: "Start of the selection" });
     await edge.focus();
     await page.keyboard.press("ArrowRight");
+    await page.waitForURL((to) => to.searchParams.get("rightFrom") !== String(after.from));
     const moved = Number(shown(page).rightFrom) - after.from;
     assert.ok(moved > 0 && moved % 1000 === 0 && moved <= 5 * MINUTE_MS, `moved by ${moved} ms`);
     /* And by the pointer. */
@@ -226,7 +227,9 @@ const cases = {
     await page.mouse.move(plot.x + plot.width * 0.55, plot.y + 30);
     await page.mouse.down();
     await page.mouse.move(plot.x + plot.width * 0.75, plot.y + 30, { steps: 5 });
+    const { leftFrom } = shown(page);
     await page.mouse.up();
+    await page.waitForURL((to) => to.searchParams.get("leftFrom") !== leftFrom);
     const span = Number(shown(page).leftUntil) - Number(shown(page).leftFrom);
     assert.ok(Math.abs(span - 24 * MINUTE_MS) < 2 * MINUTE_MS, `dragged over ${span} ms`);
     await quiet(page);
