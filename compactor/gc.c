@@ -432,11 +432,12 @@ static enum fg_code look_into_segment(struct erased *erased, const struct fg_buc
     return fg_damage_is(code) || code == FG_E_NOT_FOUND ? FG_OK : code;
 }
 
-/* Names of segments do not say whose they are. What is garbage goes without a look: a sweep would
- * delete it some hours later. Of what may still be committed the tenant's own goes, since nobody
- * wants it. One that others share is left to whoever commits it, or to a sweep once its ingester
- * has committed a later cut: it may be on its way, or the only copy of theirs after a restore. The
- * manifest is read after the page was listed, so a segment that entered meanwhile is known. */
+/* The name of a segment does not tell its tenants. Garbage is deleted without reading it: a later
+ * sweep would do so anyway. Of segments that may still be committed, those of this tenant alone are
+ * deleted. Shared ones stay until they are committed, or until their ingester has committed a later
+ * cut, which makes them garbage: one may be on its way, or after a restore the only copy of the
+ * others' profiles. The manifest is read after the page was listed, so a segment that entered
+ * meanwhile is known. */
 static enum fg_code erase_segments(void *arg, const struct fg_bucket_request *page, bool *ret_end,
                                    struct fg_err *err)
 {

@@ -189,7 +189,7 @@ void ing_committer_post(struct ing_committer *committer, struct ing_committer_vi
 }
 
 /* Returns whether there is room. Empty queues take any item: one that is larger than the limit must
- * get in, too. What is forwarded takes at most half of the room, so that agents find some. Locked.
+ * get in, too. Forwarded items take at most half of the room: the other half is for agents. Locked.
  */
 static bool fits(const struct ing_committer *committer, const struct ing_commit_item *item,
                  uint64_t bytes)

@@ -29,7 +29,7 @@ enum {
 /* The log has a lasting fault once in so long. */
 #define LOOK_LOG_NS (5 * FG_MINUTE_NS)
 
-/* What is deleted of a tenant. */
+/* The deletions of a tenant. */
 struct outbox_deleted_tenant {
     bool all;
     struct fg_deletions deletions;

@@ -478,7 +478,7 @@ enum fg_code fg_access_make_room(const struct fg_access_change *change, size_t b
                                  "bindings that are deleted make room");
 }
 
-/* What is about a tenant. */
+/* The tokens and bindings of a tenant. */
 struct share {
     size_t tokens, bindings, bytes;
 };

@@ -32,7 +32,7 @@ struct outbox_run {
 /* Groups that may be pinned in the next runs: a test may set it and has to set it back. */
 extern uint32_t outbox_run_groups_max;
 
-/* What is deleted in the next runs; NULL: nothing. As above. */
+/* Sets the deletions that the next runs see; NULL: none. As above. */
 extern const struct ing_deleted *outbox_run_deleted;
 
 /* A target that wants every tenant. */
