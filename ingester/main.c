@@ -10,6 +10,7 @@
 #include "ingester/head_seal.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
+#include "ingester/maintenance.h"
 #include "ingester/routes.h"
 #include "ingester/scale_down.h"
 
@@ -51,9 +52,6 @@ enum {
     PATH_MAX_BYTES = 4096,            /* PATH_MAX of Linux */
     SETTINGS_MAX_BYTES = 1024 * 1024, /* some hundred settings; the longest are lists of rules */
 };
-
-/* Of the swap that counts an override; a process that is to stop does not wait for a bucket. */
-static const int64_t OVERRIDE_TIMEOUT_NS = 5 * FG_SECOND_NS;
 
 struct ingester_service {
     struct fg_store *store;
@@ -260,24 +258,6 @@ static void leave(struct ingester_service *service, const struct fg_program *pro
                      fg_ls("err", err.msg));
 }
 
-/* Waits until no other member is in maintenance, so that a restart of several ingesters at once
- * stops one after the other. */
-static void pause_member(struct ingester_service *service, const struct fg_program *program)
-{
-    int64_t deadline_mono_ns = fg_mono_ns(program->clock) + ring.maintenance_wait_ns;
-    struct fg_err err;
-
-    fg_ring_watch_pause(service->watch, false);
-    if (fg_ring_watch_wait_paused(service->watch, deadline_mono_ns, &err) == FG_OK)
-        return;
-    fg_log_warn("stopping although another ingester is in maintenance or the ring cannot be read",
-                fg_ls("err", err.msg));
-    fg_ring_watch_pause(service->watch, true);
-    if (fg_ring_watch_wait_paused(service->watch, fg_mono_ns(program->clock) + OVERRIDE_TIMEOUT_NS,
-                                  &err) != FG_OK)
-        fg_log_warn("maintenance could not be written to the ring", fg_ls("err", err.msg));
-}
-
 /* Everything still works: others read from here until all is committed, or until no other ingester
  * is away. */
 static void wind_down(struct fg_program *program)
@@ -291,7 +271,10 @@ static void wind_down(struct fg_program *program)
         leave(service, program);
     else if (fate == ING_POD_RETURNS && ring.maintenance_wait_ns > 0 &&
              fg_ring_watch_member_state(service->watch) == FG_RING_MEMBER_ACTIVE)
-        pause_member(service, program);
+        ing_maintenance_begin(&(struct ing_maintenance){.watch = service->watch,
+                                                        .peers = service->peers,
+                                                        .name = fg_cstr(ring.name),
+                                                        .wait_ns = ring.maintenance_wait_ns});
 }
 
 static void stop(struct fg_program *program)

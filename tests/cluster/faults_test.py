@@ -321,6 +321,27 @@ def restart_of_all_at_once(rng, keep):
         print("     questions without an answer: %d; %s" % (unavailable, run.finish()))
 
 
+def restart_next_to_a_dead_one(rng, keep):
+    """An ingester that is to restart goes on while another one is dead, and no push is refused: with both away there would be no quorum."""
+    settings = {**clusters.QUICK, "ingester": [*clusters.QUICK["ingester"], clusters.WAIT, "%ds" % watched.WAIT_S]}
+    with watched.Run(rng, keep, settings=settings) as run:
+        dead, member = rng.sample(run.cluster.of("ingester"), 2)
+        dead.kill()
+        member.signal(signal.SIGTERM)
+        time.sleep(5)  # several rounds of questions
+        check(member.alive() and in_maintenance(run) == [], "%s:\n%s", member.name, member.log_tail())
+        check("%s does not answer" % dead.name in member.log_tail(), "%s", member.log_tail())
+        dead.start().wait_ready()
+        run.wait("%s has stopped" % member.name, lambda: not member.alive())
+        check(member.process.returncode == 0, "%s", member.log_tail())
+        run.wait("the ring says so", lambda: in_maintenance(run) == [member.name])
+        member.start().wait_ready()
+        refused, unanswered, unavailable = run.failures()
+        check(refused == unanswered == 0, "%d pushes were refused, %d had no answer:\n%s", refused, unanswered,
+              run.log()[-3000:])
+        print("     questions without an answer: %d; %s" % (unavailable, run.finish()))
+
+
 def leave(run, member):
     status, body = member.operate("POST", "/ingester/prepare-shutdown")
     check(status in (200, 204), "prepare-shutdown: %d %s", status, body)
@@ -500,6 +521,7 @@ def main():
 
     tally.run("rolling restart", rolling_restart, rng(), arguments.keep)
     tally.run("restart of all ingesters at once", restart_of_all_at_once, rng(), arguments.keep)
+    tally.run("restart next to a dead ingester", restart_next_to_a_dead_one, rng(), arguments.keep)
     tally.run("scale up and down", scale_up_and_down, rng(), arguments.keep)
     if can_mount():
         tally.run("a full disk of an ingester", full_disk, rng(), arguments.keep)

@@ -30,6 +30,7 @@ class Run:
         self.store = store
         self.cluster = clusters.Cluster(multitenancy=bool(tenants), bucket=store and stores.settings(store, "cluster") + stores.keys(),
                                         **shape)
+        self.patient = clusters.WAIT in shape.get("settings", {}).get("ingester", [])  # ingesters wait for each other, and long
         self.birds = []
         self.n_lines = [0] * max(len(tenants), 1)
         self.others = 0  # profiles that were pushed besides the canaries'
@@ -147,8 +148,14 @@ class Run:
         for member in self.cluster.of("ingester"):
             status, body = member.operate("POST", "/ingester/flush", DRAIN_S)
             check(status == 200, "flush of %s: %d %s", member.name, status, body)
-        for kinds in (("distributor", "querier", "compactor"), ("ingester",)):
-            for member in self.cluster.of(*kinds):
+        for member in self.cluster.of("distributor", "querier", "compactor"):
+            member.terminate()
+        first, *others = self.cluster.of("ingester")
+        first.terminate()
+        for member in others:
+            if self.patient:
+                member.end_wait()
+            else:
                 member.terminate()
         stored = self.cluster.verify()
         check(stored == sums["acknowledged"] + self.others, "%d profiles are in the bucket, %d of others, %s", stored,

@@ -127,6 +127,16 @@ class Member:
             raise AssertionError("%s does not end in %d s:\n%s" % (self.name, timeout, self.log_tail())) from None
         flamegrid.check(code == 0, "%s ended with %d:\n%s", self.name, code, self.log_tail())
 
+    def end_wait(self):
+        """Stops an ingester that waits for another one: its second signal ends it at once."""
+        before = self.log().count('msg="stopping"')
+        self.process.send_signal(signal.SIGTERM)
+        while self.log().count('msg="stopping"') == before:  # signals that come together are one
+            time.sleep(0.1)
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(STOP_TIMEOUT_S)
+        flamegrid.check(code == 128 + signal.SIGTERM, "%s ended with %d:\n%s", self.name, code, self.log_tail())
+
     def wipe(self):
         shutil.rmtree(self.folder)
 

@@ -164,36 +164,16 @@ static void forget(struct ring_draft *draft, uint32_t number)
     draft->changed = true;
 }
 
-/* Returns true if a zone may be away as a whole: the owners of every shard are in different zones
- * then (owners.h), and without one of them they are still a quorum. */
-static bool zones_suffice(const struct fg_ring_revision *revision)
-{
-    unsigned zones = 0;
-
-    for (uint32_t i = 0; i < revision->n_places && zones < revision->replicas; i++) {
-        struct fg_slice zone = revision->places[i].zone;
-        bool is_first = zone.len > 0;
-
-        for (uint32_t k = 0; k < i && is_first; k++)
-            is_first = !fg_slice_eq(revision->places[k].zone, zone);
-        zones += is_first;
-    }
-    return zones >= revision->replicas &&
-           revision->replicas - 1 >= fg_ring_writes(revision->replicas);
-}
-
 /* Returns true if another member is in maintenance for which this one has to wait. */
 static bool has_to_wait(const struct ring_draft *draft, uint32_t number)
 {
     const struct fg_ring_revision *newest = newest_of(draft);
-    struct fg_slice zone = fg_ring_zone(&draft->ring, number);
-    bool by_zone = zone.len > 0 && zones_suffice(newest);
 
     for (uint32_t i = 0; i < newest->n_places; i++) {
-        const struct fg_ring_place *place = &newest->places[i];
+        uint32_t other = newest->places[i].member;
 
-        if (place->member != number && fg_ring_is_paused(&draft->ring, place->member) &&
-            !(by_zone && fg_slice_eq(place->zone, zone)))
+        if (other != number && fg_ring_is_paused(&draft->ring, other) &&
+            !fg_ring_may_be_away_together(&draft->ring, number, other))
             return true;
     }
     return false;

@@ -96,6 +96,32 @@ bool fg_ring_is_paused(const struct fg_ring *ring, uint32_t member)
            fg_ring_state(ring, member) == FG_RING_ACTIVE;
 }
 
+/* Returns true if a zone may be away as a whole: the owners of every shard are in different zones
+ * then (owners.h), and without one of them they are still a quorum. */
+static bool zones_suffice(const struct fg_ring_revision *revision)
+{
+    unsigned zones = 0;
+
+    for (uint32_t i = 0; i < revision->n_places && zones < revision->replicas; i++) {
+        struct fg_slice zone = revision->places[i].zone;
+        bool is_first = zone.len > 0;
+
+        for (uint32_t k = 0; k < i && is_first; k++)
+            is_first = !fg_slice_eq(revision->places[k].zone, zone);
+        zones += is_first;
+    }
+    return zones >= revision->replicas &&
+           revision->replicas - 1 >= fg_ring_writes(revision->replicas);
+}
+
+bool fg_ring_may_be_away_together(const struct fg_ring *ring, uint32_t member, uint32_t other)
+{
+    struct fg_slice zone = fg_ring_zone(ring, member);
+
+    return zone.len > 0 && fg_slice_eq(zone, fg_ring_zone(ring, other)) &&
+           zones_suffice(&ring->revisions[ring->n_revisions - 1]);
+}
+
 const char *fg_ring_state_name(enum fg_ring_state state)
 {
     static const char *const names[] = {

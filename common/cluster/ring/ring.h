@@ -187,6 +187,9 @@ enum fg_ring_state fg_ring_state(const struct fg_ring *ring, uint32_t member);
 /* Returns true if the member is in maintenance. One that is not in the newest revision never is:
  * nobody waits for a member that has left or was given up. */
 bool fg_ring_is_paused(const struct fg_ring *ring, uint32_t member);
+/* Returns true if two members of the newest revision may be away at the same time without taking
+ * the quorum from any shard: they are of one zone, and no shard has two owners in it. */
+bool fg_ring_may_be_away_together(const struct fg_ring *ring, uint32_t member, uint32_t other);
 /* Returns the state as a word, such as "active". */
 const char *fg_ring_state_name(enum fg_ring_state state);
 

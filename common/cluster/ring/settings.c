@@ -24,7 +24,7 @@ const struct fg_conf_field fg_ring_member_fields[] = {
     {"replicas", FG_CONF_UINT, CONF(replicas), .def = "3", .min = "1", .max = "3",
      .doc = "Replication factor of a newly created ring. Change it later with \"flamegrid ring replicate\"."},
     {"maintenance_wait", FG_CONF_NS, CONF(maintenance_wait_ns), .def = "5m", .min = "0", .max = "1h",
-     .doc = "How long a shutdown for a restart waits while another member is in maintenance, that is, has stopped and is not ready again. Members of one zone do not wait for each other if there are three replicas and at least three zones. The member serves while it waits; when the time is over, it stops anyway. Keep it below half of the time that the supervisor gives the process to stop. A second SIGTERM ends the wait. 0: do not wait."},
+     .doc = "How long a shutdown for a restart waits while another member is in maintenance, that is, has stopped and is not ready again, or does not answer. Members of one zone do not wait for each other if there are three replicas and at least three zones. The member serves while it waits; when the time is over, it stops anyway. Keep it below half of the time that the supervisor gives the process to stop. A second SIGTERM ends the wait. 0: do not wait."},
     {"allow_new", FG_CONF_BOOL, CONF(allow_new), .def = "false",
      .doc = "Creates a ring if none exists, even if ingesters have committed to the bucket before. Use it only after the ring and all of its copies are lost, and set it on all ingesters. Queries miss the profiles that other ingesters hold until all ingesters have joined."},
 };
