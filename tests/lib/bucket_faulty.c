@@ -9,8 +9,7 @@
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/bucket/impl.h"
 #include "tests/lib/bucket_doubles.h"
-
-#include <pthread.h>
+#include "tests/lib/delays.h"
 
 enum draw {
     DRAW_LOSE_REQUEST,
@@ -30,11 +29,11 @@ enum fate { PASSED, REQUEST_LOST, ANSWER_LOST, REFUSED, TORN, STRAGGLING, SPOILT
 struct fg_bucket_faulty {
     struct fg_bucket bucket;
     struct fg_bucket *inner; /* borrowed */
-    pthread_mutex_t lock;    /* of all below; never held while done() is called */
+    pthread_mutex_t lock;    /* of the next ones; never held while done() is called */
     struct fg_bucket_faults faults;
     uint64_t count, fail_at; /* fail_at 0: never */
     bool fail_late;
-    struct faulty_passed *waiting; /* for their time, in the order of it, then of their numbers */
+    struct delays delays;
 };
 
 struct faulty_passed {
@@ -47,36 +46,24 @@ struct faulty_passed {
     enum fate fate;
     bool answered;
     int64_t out_ns; /* how late the answer is */
-    int64_t due_mono_ns;
-    struct faulty_passed *next;
+    struct delayed delayed;
 };
-
-static uint64_t draw(uint64_t seed, enum draw nr)
-{
-    /* The increment is SplitMix64's, whose finaliser fg_mix64() is. */
-    return fg_mix64(seed + (uint64_t)nr * UINT64_C(0x9e3779b97f4a7c15));
-}
-
-static bool strikes(uint64_t seed, enum draw nr, unsigned permille)
-{
-    return draw(seed, nr) % 1000 < permille;
-}
 
 /* ---- what becomes of a request ---- */
 
 static enum fate fate_of(const struct fg_bucket_faults *faults, uint64_t seed)
 {
-    if (strikes(seed, DRAW_LOSE_REQUEST, faults->lose_request_permille))
+    if (delays_strikes(seed, DRAW_LOSE_REQUEST, faults->lose_request_permille))
         return REQUEST_LOST;
-    if (strikes(seed, DRAW_REFUSE, faults->refuse_permille))
+    if (delays_strikes(seed, DRAW_REFUSE, faults->refuse_permille))
         return REFUSED;
-    if (strikes(seed, DRAW_TEAR, faults->tear_permille))
+    if (delays_strikes(seed, DRAW_TEAR, faults->tear_permille))
         return TORN;
-    if (strikes(seed, DRAW_LOSE_ANSWER, faults->lose_answer_permille))
+    if (delays_strikes(seed, DRAW_LOSE_ANSWER, faults->lose_answer_permille))
         return ANSWER_LOST;
-    if (strikes(seed, DRAW_STRAGGLE, faults->straggle_permille))
+    if (delays_strikes(seed, DRAW_STRAGGLE, faults->straggle_permille))
         return STRAGGLING;
-    if (strikes(seed, DRAW_SPOIL, faults->spoil_permille))
+    if (delays_strikes(seed, DRAW_SPOIL, faults->spoil_permille))
         return SPOILT;
     return PASSED;
 }
@@ -95,7 +82,7 @@ static void lose(struct fg_bucket_request *outer, const char *what)
 static void spoil(struct faulty_passed *passed)
 {
     struct fg_buf *body = &passed->outer->body;
-    uint64_t spot = draw(passed->seed, DRAW_SPOT);
+    uint64_t spot = delays_draw(passed->seed, DRAW_SPOT);
 
     if (body->len > 0)
         body->ptr[spot / 8 % body->len] ^= (uint8_t)(1u << spot % 8);
@@ -143,19 +130,12 @@ static void step(struct faulty_passed *passed);
 static void later(struct faulty_passed *passed, int64_t delay_ns)
 {
     struct fg_bucket_faulty *faulty = passed->faulty;
-    struct faulty_passed **at = &faulty->waiting;
 
     if (delay_ns == 0) {
         step(passed);
         return;
     }
-    (void)pthread_mutex_lock(&faulty->lock);
-    passed->due_mono_ns = fg_mono_ns(faulty->faults.clock) + delay_ns;
-    while (*at != NULL && (*at)->due_mono_ns <= passed->due_mono_ns)
-        at = &(*at)->next;
-    passed->next = *at;
-    *at = passed;
-    (void)pthread_mutex_unlock(&faulty->lock);
+    delays_put(&faulty->delays, &passed->delayed, fg_mono_ns(faulty->faults.clock) + delay_ns);
 }
 
 static void on_done(struct fg_bucket_request *inner)
@@ -231,11 +211,10 @@ static struct faulty_passed *make(struct fg_bucket_faulty *faulty, struct fg_buc
     return passed;
 }
 
-static int64_t delay_of(const struct fg_bucket_faults *faults, uint64_t seed, enum draw nr)
+/* Locked. */
+static int64_t delay_of(const struct fg_bucket_faulty *faulty, uint64_t seed, enum draw nr)
 {
-    int64_t half_ns = faults->clock == NULL ? 0 : faults->delay_max_ns / 2;
-
-    return half_ns == 0 ? 0 : (int64_t)(draw(seed, nr) % (uint64_t)half_ns);
+    return delays_half(faulty->faults.clock, faulty->faults.delay_max_ns, seed, nr);
 }
 
 static void faulty_send(struct fg_bucket *bucket, struct fg_bucket_request *outer)
@@ -254,8 +233,8 @@ static void faulty_send(struct fg_bucket *bucket, struct fg_bucket_request *oute
         passed->fate = REFUSED;
     if (faulty->count == faulty->fail_at)
         passed->fate = faulty->fail_late ? ANSWER_LOST : REFUSED;
-    in_ns = delay_of(&faulty->faults, passed->seed, DRAW_DELAY_IN);
-    passed->out_ns = delay_of(&faulty->faults, passed->seed, DRAW_DELAY_OUT);
+    in_ns = delay_of(faulty, passed->seed, DRAW_DELAY_IN);
+    passed->out_ns = delay_of(faulty, passed->seed, DRAW_DELAY_OUT);
     (void)pthread_mutex_unlock(&faulty->lock);
     later(passed, in_ns);
 }
@@ -270,7 +249,7 @@ static void faulty_close(struct fg_bucket *bucket)
 {
     struct fg_bucket_faulty *faulty = fg_container(bucket, struct fg_bucket_faulty, bucket);
 
-    fg_assert(faulty->waiting == NULL);
+    delays_done(&faulty->delays);
     (void)pthread_mutex_destroy(&faulty->lock);
     free(faulty);
 }
@@ -288,6 +267,7 @@ struct fg_bucket_faulty *fg_bucket_faulty_create(struct fg_bucket *inner,
     faulty->inner = inner;
     faulty->faults = *faults;
     (void)pthread_mutex_init(&faulty->lock, NULL);
+    delays_init(&faulty->delays);
     return faulty;
 }
 
@@ -323,32 +303,13 @@ uint64_t fg_bucket_faulty_count(struct fg_bucket_faulty *faulty)
 
 int64_t fg_bucket_faulty_next_mono_ns(struct fg_bucket_faulty *faulty)
 {
-    int64_t next;
-
-    (void)pthread_mutex_lock(&faulty->lock);
-    next = faulty->waiting == NULL ? INT64_MAX : faulty->waiting->due_mono_ns;
-    (void)pthread_mutex_unlock(&faulty->lock);
-    return next;
-}
-
-static struct faulty_passed *take_due(struct fg_bucket_faulty *faulty)
-{
-    struct faulty_passed *passed;
-
-    (void)pthread_mutex_lock(&faulty->lock);
-    passed = faulty->waiting;
-    if (passed != NULL && passed->due_mono_ns > fg_mono_ns(faulty->faults.clock))
-        passed = NULL;
-    if (passed != NULL)
-        faulty->waiting = passed->next;
-    (void)pthread_mutex_unlock(&faulty->lock);
-    return passed;
+    return delays_next_mono_ns(&faulty->delays);
 }
 
 void fg_bucket_faulty_turn(struct fg_bucket_faulty *faulty)
 {
-    struct faulty_passed *passed;
+    struct delayed *due;
 
-    while ((passed = take_due(faulty)) != NULL)
-        step(passed);
+    while ((due = delays_take(&faulty->delays, faulty->faults.clock)) != NULL)
+        step(fg_container(due, struct faulty_passed, delayed));
 }

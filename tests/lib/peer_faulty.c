@@ -10,8 +10,7 @@
 
 #include "common/base/hash.h"
 #include "common/net/rpc/call.h"
-
-#include <pthread.h>
+#include "tests/lib/delays.h"
 
 enum draw {
     DRAW_DROP_REQUEST,
@@ -28,12 +27,12 @@ struct fg_peer_faulty {
     struct fg_peer peer;
     struct fg_peer *inner; /* borrowed */
     atomic_uint refs;      /* 1, and one per call passed on: a duplicate may outlive the peer */
-    pthread_mutex_t lock;  /* of all below; never held while done() is called */
+    pthread_mutex_t lock;  /* of the next ones; never held while done() is called */
     struct fg_peer_faults faults;
     uint64_t count, fail_at; /* fail_at 0: never */
     bool fail_late;
     bool requests_cut, replies_cut;
-    struct faulty_call *waiting; /* for their time, in the order of it, then of their numbers */
+    struct delays delays;
 };
 
 struct faulty_call {
@@ -43,27 +42,14 @@ struct faulty_call {
     enum fate fate;
     bool answered;
     int64_t out_ns; /* how late the answer is */
-    int64_t due_mono_ns;
-    struct faulty_call *next;
+    struct delayed delayed;
     uint8_t bytes[]; /* head and payload of one that is sent later */
 };
 
-static uint64_t draw(uint64_t seed, enum draw nr)
+/* Locked. */
+static int64_t delay_of(const struct fg_peer_faulty *faulty, uint64_t seed, enum draw nr)
 {
-    /* The increment is SplitMix64's, whose finaliser fg_mix64() is. */
-    return fg_mix64(seed + (uint64_t)nr * UINT64_C(0x9e3779b97f4a7c15));
-}
-
-static bool strikes(uint64_t seed, enum draw nr, unsigned permille)
-{
-    return draw(seed, nr) % 1000 < permille;
-}
-
-static int64_t delay_of(const struct fg_peer_faults *faults, uint64_t seed, enum draw nr)
-{
-    int64_t half_ns = faults->clock == NULL ? 0 : faults->delay_max_ns / 2;
-
-    return half_ns == 0 ? 0 : (int64_t)(draw(seed, nr) % (uint64_t)half_ns);
+    return delays_half(faulty->faults.clock, faulty->faults.delay_max_ns, seed, nr);
 }
 
 /* ---- the end of its way ---- */
@@ -72,6 +58,7 @@ static void faulty_unref(struct fg_peer_faulty *faulty)
 {
     if (atomic_fetch_sub(&faulty->refs, 1) > 1)
         return;
+    delays_done(&faulty->delays);
     (void)pthread_mutex_destroy(&faulty->lock);
     free(faulty);
 }
@@ -122,19 +109,12 @@ static void step(struct faulty_call *passed);
 static void later(struct faulty_call *passed, int64_t delay_ns)
 {
     struct fg_peer_faulty *faulty = passed->faulty;
-    struct faulty_call **at = &faulty->waiting;
 
     if (delay_ns == 0) {
         step(passed);
         return;
     }
-    (void)pthread_mutex_lock(&faulty->lock);
-    passed->due_mono_ns = fg_mono_ns(faulty->faults.clock) + delay_ns;
-    while (*at != NULL && (*at)->due_mono_ns <= passed->due_mono_ns)
-        at = &(*at)->next;
-    passed->next = *at;
-    *at = passed;
-    (void)pthread_mutex_unlock(&faulty->lock);
+    delays_put(&faulty->delays, &passed->delayed, fg_mono_ns(faulty->faults.clock) + delay_ns);
 }
 
 static void on_done(struct fg_call *inner)
@@ -199,9 +179,9 @@ static enum fate fate_of(struct fg_peer_faulty *faulty, uint64_t seed)
 {
     if (faulty->count == faulty->fail_at)
         return faulty->fail_late ? REPLY_LOST : REQUEST_LOST;
-    if (strikes(seed, DRAW_DROP_REQUEST, faulty->faults.drop_request_permille))
+    if (delays_strikes(seed, DRAW_DROP_REQUEST, faulty->faults.drop_request_permille))
         return REQUEST_LOST;
-    if (strikes(seed, DRAW_DROP_REPLY, faulty->faults.drop_reply_permille))
+    if (delays_strikes(seed, DRAW_DROP_REPLY, faulty->faults.drop_reply_permille))
         return REPLY_LOST;
     return PASSED;
 }
@@ -222,11 +202,11 @@ static void faulty_send(struct fg_peer *base, struct fg_call *call)
     (void)pthread_mutex_lock(&faulty->lock);
     seed = fg_mix64(faulty->faults.seed + ++faulty->count);
     passed->fate = fate_of(faulty, seed);
-    passed->out_ns = delay_of(&faulty->faults, seed, DRAW_DELAY_OUT);
-    in_ns = delay_of(&faulty->faults, seed, DRAW_DELAY_IN);
-    twin_ns = delay_of(&faulty->faults, seed, DRAW_DELAY_TWIN);
+    passed->out_ns = delay_of(faulty, seed, DRAW_DELAY_OUT);
+    in_ns = delay_of(faulty, seed, DRAW_DELAY_IN);
+    twin_ns = delay_of(faulty, seed, DRAW_DELAY_TWIN);
     if (passed->fate != REQUEST_LOST &&
-        strikes(seed, DRAW_DUPLICATE, faulty->faults.duplicate_permille))
+        delays_strikes(seed, DRAW_DUPLICATE, faulty->faults.duplicate_permille))
         twin = make(faulty, call, NULL);
     (void)pthread_mutex_unlock(&faulty->lock);
     if (twin != NULL)
@@ -245,7 +225,6 @@ static void faulty_destroy(struct fg_peer *base)
 {
     struct fg_peer_faulty *faulty = fg_container(base, struct fg_peer_faulty, peer);
 
-    fg_assert(faulty->waiting == NULL);
     faulty_unref(faulty);
 }
 
@@ -261,6 +240,7 @@ struct fg_peer_faulty *fg_peer_faulty_create(struct fg_peer *inner,
     faulty->inner = inner;
     faulty->faults = *faults;
     (void)pthread_mutex_init(&faulty->lock, NULL);
+    delays_init(&faulty->delays);
     atomic_init(&faulty->refs, 1);
     return faulty;
 }
@@ -305,32 +285,13 @@ uint64_t fg_peer_faulty_count(struct fg_peer_faulty *faulty)
 
 int64_t fg_peer_faulty_next_mono_ns(struct fg_peer_faulty *faulty)
 {
-    int64_t next;
-
-    (void)pthread_mutex_lock(&faulty->lock);
-    next = faulty->waiting == NULL ? INT64_MAX : faulty->waiting->due_mono_ns;
-    (void)pthread_mutex_unlock(&faulty->lock);
-    return next;
-}
-
-static struct faulty_call *take_due(struct fg_peer_faulty *faulty)
-{
-    struct faulty_call *passed;
-
-    (void)pthread_mutex_lock(&faulty->lock);
-    passed = faulty->waiting;
-    if (passed != NULL && passed->due_mono_ns > fg_mono_ns(faulty->faults.clock))
-        passed = NULL;
-    if (passed != NULL)
-        faulty->waiting = passed->next;
-    (void)pthread_mutex_unlock(&faulty->lock);
-    return passed;
+    return delays_next_mono_ns(&faulty->delays);
 }
 
 void fg_peer_faulty_turn(struct fg_peer_faulty *faulty)
 {
-    struct faulty_call *passed;
+    struct delayed *due;
 
-    while ((passed = take_due(faulty)) != NULL)
-        step(passed);
+    while ((due = delays_take(&faulty->delays, faulty->faults.clock)) != NULL)
+        step(fg_container(due, struct faulty_call, delayed));
 }
