@@ -40,7 +40,8 @@
  *   - A store that did not answer has left, was given up by an operator, or has lost its disk
  *     (`struct cmp_ingesters`); or a second program runs with a copy of a disk, and the first one
  *     answered for it. If such a program still runs, it swaps in no upload that is older than an
- *     hour (`upload_max_age_ns` of ingester/segments/segments_core.h) but makes another.
+ *     hour by either of its clocks (`upload_max_age_ns` of ingester/segments/segments_core.h) but
+ *     makes another.
  *   - The manifest is not one of a backup, which lacks segments that were listed, so that the
  *     segment would be the only copy of what others have in it: an ingester that has read a newer
  *     one takes nothing from it, and does not answer.
