@@ -485,6 +485,36 @@ static void segments_that_others_share_stay_while_they_are_young(void **state)
     close_world(&f);
 }
 
+static void restarting_round(struct world *world)
+{
+    world_turn(world);
+    if (++world->drawn % 4 == 0)
+        world_restart(world);
+}
+
+/* Then it asks again. */
+static void compactor_may_forget_segments_that_others_share(void **state)
+{
+    const struct fg_segment_id shared = {{6, 6}, 1, 1};
+    struct fixture f;
+
+    (void)state;
+    open_world(&f, 31);
+    world_arrive(f.world, 60, WORLD_NOW, FG_HOUR_NS);
+    upload_segment(&f, shared, false);
+    ask_for_deletion(&f);
+    world_keep(f.world, is_not_acme);
+    turn(&f, 60, COMPLETION_QUIET);
+    assert_int_equal(asked(&f), COMPLETION_QUIET + 1);
+    world_restart(f.world);
+    turn(&f, 10, COMPLETION_QUIET);
+    assert_int_equal(asked(&f), COMPLETION_QUIET + 2);
+    assert_true(has_object(&f, shared));
+    let_it_end(&f, restarting_round);
+    assert_false(has_object(&f, shared));
+    close_world(&f);
+}
+
 /* All of it is in segments that were never listed, more than a compactor remembers. */
 static void tenant_that_was_never_listed_goes(void **state)
 {
@@ -548,6 +578,7 @@ int main(void)
         cmocka_unit_test(segments_that_no_manifest_lists_are_gone_at_the_end),
         cmocka_unit_test(segments_that_others_share_go_when_nobody_can_commit_them),
         cmocka_unit_test(segments_that_others_share_stay_while_they_are_young),
+        cmocka_unit_test(compactor_may_forget_segments_that_others_share),
         cmocka_unit_test(tenant_that_was_never_listed_goes),
         cmocka_unit_test(kills_at_any_request_change_nothing),
     };
