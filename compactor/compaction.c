@@ -58,6 +58,8 @@ struct cmp_compaction {
     struct fg_access_registry *access; /* as known when the round began; NULL: it is not */
     struct cmp_tenant **tenants;       /* by name, as in the L0 manifest */
     uint32_t n_tenants;
+    struct cmp_tenant **erased; /* not in the L0 manifest, and their erasures wait for ingesters */
+    uint32_t n_erased;
     unsigned failures;                           /* of rounds, in a row */
     uint64_t notices[FG_MEMBERSHIP_NOTICES_MAX]; /* hashes of our tenants that other compactors were
                                                     asked about */
@@ -251,6 +253,13 @@ static bool same_tenants(const struct cmp_compaction *compaction)
     return same;
 }
 
+static void destroy_tenants(struct cmp_tenant **tenants, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        cmp_tenant_destroy(tenants[i]);
+    free(tenants);
+}
+
 /* Both lists are sorted by name. Tenants leave the manifest only if an old one was restored. */
 static void follow_tenants(struct cmp_compaction *compaction)
 {
@@ -277,9 +286,7 @@ static void follow_tenants(struct cmp_compaction *compaction)
     }
     fg_assert(same_tenants(compaction));
     show_tenants(compaction); /* which borrows names */
-    for (uint32_t i = 0; i < n_before; i++)
-        cmp_tenant_destroy(before[i]);
-    free(before);
+    destroy_tenants(before, n_before);
 }
 
 /* Looks for data of the tenant in live segments, and for data that no block that we know of
@@ -369,14 +376,38 @@ static bool is_being_erased(const struct cmp_compaction *compaction, struct fg_s
     return entry != NULL && entry->state == ACCESS__TENANT__STATE__DELETING;
 }
 
-/* A tenant that no segment ever had may still have settings and files. It has no state between
- * rounds: its erasure needs none, and it is tried again in the next round. */
+/* Takes the tenant off the list; NULL: it is not there. */
+static struct cmp_tenant *take_tenant(struct cmp_tenant **tenants, uint32_t n, struct fg_slice name)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (tenants[i] != NULL && fg_slice_eq(tenants[i]->name, name))
+            return fg_take(tenants[i]);
+    return NULL;
+}
+
+/* Keeps a tenant until the next round if its erasure has to remember something. */
+static void keep_erased(struct cmp_compaction *compaction, struct cmp_tenant *tenant)
+{
+    if (tenant->erasure.shared == NULL) {
+        cmp_tenant_destroy(tenant);
+        return;
+    }
+    compaction->erased =
+        fg_realloc(compaction->erased, (compaction->n_erased + 1) * sizeof(struct cmp_tenant *));
+    compaction->erased[compaction->n_erased++] = tenant;
+}
+
+/* A tenant that no listed segment ever had may still have settings and files, and data in segments
+ * that were never listed. Its erasure is tried again in each round. */
 static enum fg_code erase_unlisted(struct cmp_compaction *compaction, struct fg_err *err)
 {
     const Access__Registry *message =
         compaction->access == NULL ? NULL : compaction->access->message;
+    uint32_t n_before = compaction->n_erased;
+    struct cmp_tenant **before = fg_take(compaction->erased);
     enum fg_code code = FG_OK;
 
+    compaction->n_erased = 0;
     for (size_t i = 0; message != NULL && i < message->n_tenants && code == FG_OK; i++) {
         struct fg_slice name = fg_cstr(message->tenants[i]->id);
         struct cmp_tenant *tenant;
@@ -385,10 +416,13 @@ static enum fg_code erase_unlisted(struct cmp_compaction *compaction, struct fg_
             !fg_membership_owns(compaction->membership, name) ||
             fg_l0_tenant(&compaction->l0->l0, name) != FG_L0_NO_TENANT)
             continue;
-        tenant = cmp_tenant_create(name, compaction->config.settings->job_max_bytes);
+        tenant = take_tenant(before, n_before, name);
+        if (tenant == NULL)
+            tenant = cmp_tenant_create(name, compaction->config.settings->job_max_bytes);
         code = look_at_own(compaction, tenant, err);
-        cmp_tenant_destroy(tenant);
+        keep_erased(compaction, tenant);
     }
+    destroy_tenants(before, n_before);
     return code;
 }
 
@@ -711,9 +745,8 @@ void cmp_compaction_destroy(struct cmp_compaction *compaction)
 {
     if (compaction == NULL)
         return;
-    for (uint32_t i = 0; i < compaction->n_tenants; i++)
-        cmp_tenant_destroy(compaction->tenants[i]);
-    free(compaction->tenants);
+    destroy_tenants(compaction->tenants, compaction->n_tenants);
+    destroy_tenants(compaction->erased, compaction->n_erased);
     free(compaction->shown);
     fg_condition_destroy(compaction->failing);
     fg_condition_destroy(compaction->tenants_failing);

@@ -50,9 +50,11 @@ void cmp_completion_waits_for(const struct cmp_ingesters *ingesters, const struc
         (void)snprintf(text, COMPLETION_TEXT_MAX_BYTES, "%.*s and %u more", FG_S(first), n - 1);
 }
 
-static bool all_clean(const struct cmp_ingesters *ingesters, const struct fg_l0 *l0,
-                      uint64_t number)
+bool cmp_completion_is_clean(const struct cmp_ingesters *ingesters, const struct fg_l0 *l0,
+                             uint64_t number)
 {
+    if (!ingesters->known)
+        return false;
     for (uint32_t i = 0; i < ingesters->n; i++)
         if (!is_clean(l0, ingesters->items[i].id, number))
             return false;
@@ -76,7 +78,7 @@ struct cmp_completion cmp_completion_next(const struct fg_blocks_tombstone *tomb
     /* Nobody was asked yet, or in a manifest that was lost since (a restored bucket). */
     if (tombstone->awaits == 0 || tombstone->awaits > l0->asked)
         return next;
-    if (!all_clean(ingesters, l0, tombstone->awaits))
+    if (!cmp_completion_is_clean(ingesters, l0, tombstone->awaits))
         return (struct cmp_completion){.step = COMPLETION_WAIT};
     /* The count of removed profiles has not moved since the number was asked: a quiet time. Else
      * `quiet` starts from 0 again. */

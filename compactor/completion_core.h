@@ -60,6 +60,11 @@ enum fg_code cmp_ingesters_of(const struct fg_ring *ring, struct fg_arena *arena
 void cmp_completion_waits_for(const struct cmp_ingesters *ingesters, const struct fg_l0 *l0,
                               uint64_t number, char text[COMPLETION_TEXT_MAX_BYTES]);
 
+/* Returns true if all ingesters are clean of the number, and the manifest has all that former
+ * members have committed. False: the list is not known. */
+bool cmp_completion_is_clean(const struct cmp_ingesters *ingesters, const struct fg_l0 *l0,
+                             uint64_t number);
+
 enum cmp_completion_step {
     COMPLETION_WAIT, /* see cmp_completion_waits_for() */
     COMPLETION_ASK,  /* write `number` to the L0 manifest, then `await` to the tombstone */

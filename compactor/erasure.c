@@ -8,6 +8,10 @@
 
 #define BY "the compactor"
 
+/* The age of an upload that no ingester swaps in any more: it makes another one after an hour, and
+ * clocks and slow requests may take some time. orphan_after is at least as long. */
+static const int64_t UPLOAD_OLD_NS = 2 * FG_HOUR_NS;
+
 /* A step on its way. */
 struct erasing {
     const struct cmp_erasure *work;
@@ -136,18 +140,69 @@ static enum fg_code ask_ingesters(struct erasing *erasing, struct fg_err *err)
     return cmp_completion_advance(&completion, err);
 }
 
-/* *ret_clean: there was nothing. Else the next look sees if more came: a copy of the manifest is
- * written some time after a swap. */
-static enum fg_code sweep(struct erasing *erasing, bool *ret_clean, struct fg_err *err)
+/* *ret_more: there was nothing to delete. Else the next look sees if more came: a copy of the
+ * manifest is written some time after a swap. */
+static enum fg_code sweep(struct erasing *erasing, bool *ret_more, struct fg_err *err)
 {
+    struct cmp_erasure_memory *memory = erasing->work->memory;
+    struct cmp_erasure_shared shared;
     uint64_t n;
 
-    if (cmp_gc_sweep_tenant(erasing->work->env, erasing->tenant, &n, err) != FG_OK)
+    if (cmp_gc_sweep_tenant(erasing->work->env, erasing->tenant, &n, &shared, err) != FG_OK)
         return err->code;
-    erasing->work->memory->swept = *ret_clean = n == 0;
     if (n > 0)
         fg_log_info("objects of a deleted tenant deleted", fg_lb("tenant", erasing->tenant),
                     fg_lu("objects", n));
+    *ret_more = n == 0;
+    memory->swept = n == 0 && shared.n == 0;
+    if (shared.n == 0)
+        return FG_OK;
+    fg_log_info("deletion of a tenant waits until no ingester can commit segments that other "
+                "tenants share",
+                fg_lb("tenant", erasing->tenant), fg_lu("segments", shared.n),
+                fg_lu("asked", shared.awaits));
+    fg_assert(memory->shared == NULL);
+    memory->shared = fg_new(struct cmp_erasure_shared);
+    *memory->shared = shared;
+    return FG_OK;
+}
+
+/* Deletes segments that no commit can list any more. The next sweep sees if there are others. */
+static enum fg_code delete_shared(struct erasing *erasing, struct fg_err *err)
+{
+    const struct cmp_erasure_shared *shared = erasing->work->memory->shared;
+
+    if (cmp_gc_delete_unlisted(erasing->work->env, shared->segments, shared->n, err) != FG_OK)
+        return err->code;
+    fg_log_info("segments of a deleted tenant and others deleted that were never committed",
+                fg_lb("tenant", erasing->tenant), fg_lu("segments", shared->n));
+    cmp_erasure_forget(erasing->work->memory);
+    return FG_OK;
+}
+
+static enum fg_code settle(struct erasing *erasing, bool *ret_more, struct fg_err *err)
+{
+    const struct cmp_erasure *work = erasing->work;
+    struct cmp_erasure_shared *shared = work->memory->shared;
+    const struct cmp_edit_task ask = {.kind = EDIT_ASK, .asked = shared->awaits};
+    const struct cmp_ingesters *ingesters;
+
+    if (cmp_ingester_list_get(work->ingesters, work->env, &ingesters, err) != FG_OK)
+        return fg_wrap(err, "listing ingesters that may commit segments of a deleted tenant");
+    switch (cmp_erasure_settle(shared, work->l0, ingesters, UPLOAD_OLD_NS,
+                               fg_wall_ns(work->env->clock))) {
+    case SETTLING_ASK:
+        return cmp_edit_carry_out(work->env, FG_LIT(""), &ask, err);
+    case SETTLING_DELETE:
+        *ret_more = true;
+        return delete_shared(erasing, err);
+    case SETTLING_SWEEP:
+        *ret_more = true;
+        cmp_erasure_forget(work->memory);
+        return FG_OK;
+    case SETTLING_WAIT:
+        break;
+    }
     return FG_OK;
 }
 
@@ -186,8 +241,10 @@ enum fg_code cmp_erasure_advance(const struct cmp_erasure *erasure, bool *ret_mo
         return FG_OK;
     if (read_state(&erasing, &deleted, err) != FG_OK)
         return err->code;
-    if (!deleted)
+    if (!deleted) {
+        cmp_erasure_forget(erasure->memory);
         return FG_OK;
+    }
     tombstone = fg_blocks_tombstone(erasure->blocks, erasing.id);
     erasing.removed = tombstone == NULL ? 0 : tombstone->profiles;
     switch (cmp_erasure_next(erasure->l0, erasure->blocks, erasing.id, erasing.ended,
@@ -205,6 +262,8 @@ enum fg_code cmp_erasure_advance(const struct cmp_erasure *erasure, bool *ret_mo
         return cmp_edit_carry_out(erasure->env, erasing.tenant, &clear, err);
     case ERASURE_SWEEP:
         return sweep(&erasing, ret_more, err);
+    case ERASURE_SETTLE:
+        return settle(&erasing, ret_more, err);
     case ERASURE_END:
         return end_erasure(&erasing, err);
     case ERASURE_WAIT:

@@ -1,8 +1,18 @@
 #include "compactor/erasure_core.h"
 
+#include "common/base/time.h"
+
+#include <stdlib.h>
+
 struct fg_id cmp_erasure_id(struct fg_slice tenant, int64_t asked_ms)
 {
     return (struct fg_id){(uint64_t)asked_ms, fg_hash64(tenant)};
+}
+
+void cmp_erasure_forget(struct cmp_erasure_memory *memory)
+{
+    free(memory->shared);
+    *memory = (struct cmp_erasure_memory){.shared = NULL};
 }
 
 /* ---- what is listed ---- */
@@ -127,6 +137,38 @@ enum cmp_erasure_step cmp_erasure_next(const struct fg_l0 *l0, const struct fg_b
         return ERASURE_WAIT;
     if (!fg_blocks_is_clear(blocks, id))
         return ERASURE_CLEAR;
+    if (memory->shared != NULL)
+        return ERASURE_SETTLE;
     memory->swept = swept;
     return swept ? ERASURE_END : ERASURE_SWEEP;
+}
+
+/* ---- segments that others share and no manifest lists ---- */
+
+enum cmp_erasure_settling cmp_erasure_settle(struct cmp_erasure_shared *shared,
+                                             const struct fg_l0 *l0,
+                                             const struct cmp_ingesters *ingesters,
+                                             int64_t old_after_ns, int64_t wall_ns)
+{
+    int64_t newest_wall_ns = INT64_MIN;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < shared->n; i++) {
+        const struct cmp_gc_unlisted *segment = &shared->segments[i];
+
+        if (fg_l0_knows(l0, &segment->id) || cmp_gc_is_garbage(l0, &segment->id))
+            continue;
+        newest_wall_ns = FG_MAX(newest_wall_ns, segment->modified_wall_ns);
+        shared->segments[n++] = *segment;
+    }
+    shared->n = n;
+    if (n == 0)
+        return SETTLING_SWEEP;
+    /* Also if it was asked before, in a manifest that was lost since. */
+    if (l0->asked < shared->awaits)
+        return SETTLING_ASK;
+    return cmp_completion_is_clean(ingesters, l0, shared->awaits) &&
+                   wall_ns >= fg_time_add(newest_wall_ns, old_after_ns)
+               ? SETTLING_DELETE
+               : SETTLING_WAIT;
 }

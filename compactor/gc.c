@@ -381,6 +381,7 @@ struct erased {
     const char *except; /* the name of an object that stays */
     struct fg_manifest *l0;
     uint64_t count; /* of objects that were deleted */
+    struct cmp_erasure_shared *shared;
 };
 
 static enum fg_code erase_page(void *arg, const struct fg_bucket_request *page, bool *ret_end,
@@ -434,20 +435,22 @@ static enum fg_code look_into_segment(struct erased *erased, const struct fg_buc
 
 /* The name of a segment does not tell its tenants. Garbage is deleted without reading it: a later
  * sweep would do so anyway. Of segments that may still be committed, those of this tenant alone are
- * deleted. Shared ones stay until they are committed, or until their ingester has committed a later
- * cut, which makes them garbage: one may be on its way, or after a restore the only copy of the
- * others' profiles. The manifest is read after the page was listed, so a segment that entered
- * meanwhile is known. */
+ * deleted. Shared ones stay for now (cmp_erasure_settle()): one may be on its way, or after a
+ * restore the only copy of the others' profiles. The manifest is read after the page was listed, so
+ * a segment that entered meanwhile is known, and a number that is asked later was asked after the
+ * segment was there. */
 static enum fg_code erase_segments(void *arg, const struct fg_bucket_request *page, bool *ret_end,
                                    struct fg_err *err)
 {
     const char *names[FG_BUCKET_PAGE_MAX];
     struct erased *erased = arg;
+    struct cmp_erasure_shared *shared = erased->shared;
     uint32_t n = 0;
 
     (void)ret_end;
     if (cmp_env_read_manifest(erased->env, FG_LIT(""), &erased->l0, err) != FG_OK)
         return err->code;
+    shared->awaits = FG_MAX(shared->awaits, erased->l0->l0.asked + 1);
     for (size_t i = 0; i < page->n_entries; i++) {
         const struct fg_l0 *l0 = &erased->l0->l0;
         struct fg_name name;
@@ -461,19 +464,23 @@ static enum fg_code erase_segments(void *arg, const struct fg_bucket_request *pa
             return err->code;
         if (garbage || (has && !others))
             names[n++] = page->entries[i].name;
+        else if (has && shared->n < ERASURE_SHARED_MAX)
+            shared->segments[shared->n++] =
+                (struct cmp_gc_unlisted){name.segment, page->entries[i].modified_wall_ns};
     }
     erased->count += n;
     return delete_all(erased->env, names, n, err);
 }
 
 enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant, uint64_t *ret_count,
-                                 struct fg_err *err)
+                                 struct cmp_erasure_shared *ret_shared, struct fg_err *err)
 {
     char manifest[FG_NAME_MAX_BYTES], below[FG_NAME_MAX_BYTES], usage[FG_NAME_MAX_BYTES];
     char kept[sizeof FG_KEPT_PREFIX + FG_NAME_MAX_BYTES];
-    struct erased erased = {.env = env, .tenant = tenant, .except = manifest};
+    struct erased erased = {.env = env, .tenant = tenant, .except = manifest, .shared = ret_shared};
     enum fg_code code;
 
+    *ret_shared = (struct cmp_erasure_shared){.n = 0};
     if (fg_name_blocks(manifest, tenant, err) != FG_OK ||
         fg_name_tenant_all(below, tenant, err) != FG_OK ||
         fg_name_usage_all(usage, tenant, "", err) != FG_OK)
@@ -489,6 +496,23 @@ enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant, ui
     fg_manifest_unref(erased.l0);
     *ret_count = erased.count;
     return code;
+}
+
+enum fg_code cmp_gc_delete_unlisted(struct cmp_env *env, const struct cmp_gc_unlisted *segments,
+                                    uint32_t count, struct fg_err *err)
+{
+    char texts[ERASURE_SHARED_MAX][FG_NAME_MAX_BYTES];
+    const char *names[ERASURE_SHARED_MAX];
+
+    fg_assert(count <= ERASURE_SHARED_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        fg_name_segment(texts[i], &segments[i].id);
+        names[i] = texts[i];
+    }
+    if (delete_all(env, names, count, err) != FG_OK)
+        return err->code;
+    fg_metric_add(env->metrics, COMPACTOR_ORPHANS, count);
+    return FG_OK;
 }
 
 /* ---- the audit ---- */

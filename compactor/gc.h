@@ -14,7 +14,7 @@
 #include "common/access/audit/audit.h"
 #include "common/model/tenant_limits.h"
 #include "compactor/edit.h"
-#include "compactor/gc_core.h"
+#include "compactor/erasure_core.h"
 
 /* Removes covered segments from the L0 manifest. blocks: as of cmp_gc_retirable(). Errors of
  * cmp_edit_carry_out(). */
@@ -38,9 +38,17 @@ enum fg_code cmp_gc_sweep_orphans(struct cmp_env *env, const struct cmp_gc_confi
 /* Deletes all objects of a tenant that was deleted, except its manifest: blocks, files, settings,
  * rules, documents of usage, and kept versions of its manifest. Deletes segments that no manifest
  * lists, however young: all that are garbage (cmp_gc_is_garbage()), and others that have nothing
- * but the tenant's. *ret_count: how many objects there were. Errors of the bucket. */
+ * but the tenant's. Those that have others' as well are in *ret_shared, as many as there is room
+ * for. A segment that is damaged so that it does not tell its tenants stays until it is garbage.
+ * *ret_count: how many objects were deleted. Errors of the bucket. */
 enum fg_code cmp_gc_sweep_tenant(struct cmp_env *env, struct fg_slice tenant, uint64_t *ret_count,
+                                 struct cmp_erasure_shared *ret_shared,
                                  struct fg_err *err) fg_must_check;
+
+/* Deletes the objects of segments that no manifest lists and no commit can list any more. Errors of
+ * the bucket. */
+enum fg_code cmp_gc_delete_unlisted(struct cmp_env *env, const struct cmp_gc_unlisted *segments,
+                                    uint32_t count, struct fg_err *err) fg_must_check;
 
 /*
  * Deletes objects of the audit, of all processes, if audit.retention has passed since the end of

@@ -16,6 +16,12 @@ struct cmp_gc_config {
     int64_t orphan_after_ns; /* age of unlisted objects; longer than any upload waits: 1 day */
 };
 
+/* A segment that no manifest lists. */
+struct cmp_gc_unlisted {
+    struct fg_segment_id id;
+    int64_t modified_wall_ns; /* by the clock of the bucket */
+};
+
 /* Lists the generations of live segments that the tenant's blocks do not cover yet, ascending, in
  * the arena. FG_E_LIMIT: it is full. */
 enum fg_code cmp_gc_uncovered(const struct fg_l0 *l0, const struct fg_blocks *blocks,

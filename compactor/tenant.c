@@ -69,7 +69,7 @@ void cmp_tenant_disown(struct cmp_tenant *tenant)
     tenant->failures = 0;
     tenant->err = (struct fg_err){.code = FG_OK};
     tenant->bills = (struct cmp_tenant_bills){.retry_mono_ns = INT64_MIN};
-    tenant->erasure = (struct cmp_erasure_memory){.unlisted = false};
+    cmp_erasure_forget(&tenant->erasure);
     tenant->counts = (struct cmp_tenant_counts){.oldest_entered_wall_ns = INT64_MAX,
                                                 .oldest_asked_wall_ns = INT64_MAX};
     tenant->waits_for[0] = '\0';
@@ -83,6 +83,7 @@ void cmp_tenant_destroy(struct cmp_tenant *tenant)
     if (tenant == NULL)
         return;
     fg_manifest_unref(tenant->blocks);
+    cmp_erasure_forget(&tenant->erasure);
     fg_map_done(&tenant->verdicts);
     fg_map_done(&tenant->troubles);
     fg_map_done(&tenant->aside);
@@ -392,11 +393,13 @@ static enum fg_code prepare_deletions(struct tenant_looking *looking, struct fg_
 static void count_blocks(struct tenant_looking *looking)
 {
     struct cmp_tenant_counts *counts = &looking->tenant->counts;
+    const struct cmp_erasure_shared *shared = looking->tenant->erasure.shared;
 
     *counts = (struct cmp_tenant_counts){.oldest_entered_wall_ns = INT64_MAX,
                                          .oldest_asked_wall_ns = INT64_MAX,
                                          .deletions = looking->blocks->n_tombstones,
-                                         .aside = counts->aside}; /* which a plan finds out */
+                                         .aside = counts->aside, /* which a plan finds out */
+                                         .awaits = shared == NULL ? 0 : shared->awaits};
     for (uint32_t i = 0; i < looking->blocks->n_tombstones; i++) {
         uint64_t awaits = looking->blocks->tombstones[i].awaits;
 

@@ -22,7 +22,7 @@ struct cmp_tenant_counts {
     uint32_t deletions;             /* pending */
     int64_t oldest_asked_wall_ns;   /* of these; INT64_MAX: none */
     uint32_t aside;                 /* damaged or missing sources that jobs leave out */
-    uint64_t awaits;                /* the least number that a deletion waits for; 0: none */
+    uint64_t awaits; /* the least number that a deletion waits for, or an erasure; 0: none */
 };
 
 /* Failures to write documents of usage. Compaction has failures of its own, since neither waits for

@@ -264,6 +264,7 @@ void ing_cut_uploaded(struct ing_segments_core *core, bool nothing)
     core->cut_pause = (struct ing_pause){0};
     core->unfit = 0;
     core->uploaded_mono_ns = core->mono_ns;
+    core->uploaded_wall_ns = core->wall_ns;
     /* A swap needs a manifest that was read after the upload (cas-recheck): what others committed
      * meanwhile must not enter twice. */
     core->rechecked = false;
@@ -382,12 +383,19 @@ static bool may_swap(const struct ing_segments_core *core)
            (core->settled && core->gen == core->seen);
 }
 
+/* By either clock: while a machine sleeps the monotonic one stands still, and the garbage
+ * collection goes on. */
+static bool is_upload_old(const struct ing_segments_core *core)
+{
+    return core->mono_ns - core->uploaded_mono_ns > core->config.upload_max_age_ns ||
+           core->wall_ns - core->uploaded_wall_ns > core->config.upload_max_age_ns;
+}
+
 static void advance_uploaded(struct ing_segments_core *core, struct ing_segments_effects *effects)
 {
     /* Stale: a COMPARE found profiles of the segment in the bucket, so the object has too much. Too
      * old: the garbage collection may delete an object that no manifest lists. */
-    if ((core->stale && ing_core_keeps(core, FG_RULE_BIT_CAS_RECHECK)) ||
-        core->mono_ns - core->uploaded_mono_ns > core->config.upload_max_age_ns) {
+    if ((core->stale && ing_core_keeps(core, FG_RULE_BIT_CAS_RECHECK)) || is_upload_old(core)) {
         begin_upload(core, effects);
         return;
     }

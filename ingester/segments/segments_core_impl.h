@@ -93,7 +93,7 @@ struct ing_segments_core {
     uint64_t last_cut;
     struct ing_chunk_list pinned; /* its chunks */
     struct fg_segment_id upload;
-    int64_t uploaded_mono_ns;
+    int64_t uploaded_mono_ns, uploaded_wall_ns;
     /* The last cut that this start has sealed, and the last one that it has begun to swap; 0: none.
      * And under which names it has uploaded the last cut: no other upload of it is ours. */
     uint64_t sealed_cut, swapped_cut, nonces_cut;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A tenant is deleted in a cluster while clients push to it and query it, an ingester pauses, another one and both compactors are
-killed: nothing of it comes back, and the other tenant loses nothing.
+killed: nothing of it comes back, segments that were never committed included, and the other tenant loses nothing.
 
     tenant_deletion_test.py [-k REGEX] [--seed N] [--keep]
 """
@@ -8,6 +8,7 @@ killed: nothing of it comes back, and the other tenant loses nothing.
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ GOES, STAYS = "goes", "stays"
 OLD = 20  # profiles of each tenant that are in blocks soon
 OLD_TICKS = 3 * 10_000_000  # of each
 METRICS_AGE_S = 2  # /metrics are made once a second at most
-LATER_S = 2 * 3600  # the hours of all profiles are over then
+LATER_S = 2 * 3600 + 60  # the hours of all profiles are over then; segments that were never committed go at that age
 END_S = 240  # of which compactor.grace is a minute
 SETTINGS = {
     "ingester": ["--ingester.segments.cut_bytes", "256KiB", "--ingester.segments.grace", "0s", "--ingester.segments.linger", "0s",
@@ -87,11 +88,37 @@ class Tenants:
         names = (os.path.relpath(os.path.join(folder, name), top) for folder, _, files in os.walk(top) for name in files)
         return sorted(name for name in names if "/%s/" % GOES in name)
 
-    def manifest(self):
-        done = subprocess.run([flamegrid.binary(), "bucket", "inspect", "tenants/%s/manifest" % GOES, *self.cluster.bucket],
-                              capture_output=True, check=False)
+    def inspect(self, name):
+        done = subprocess.run([flamegrid.binary(), "bucket", "inspect", name, *self.cluster.bucket], capture_output=True, check=False)
         check(done.returncode == 0, "%s", done.stderr)
         return json.loads(done.stdout)
+
+    def manifest(self):
+        return self.inspect("tenants/%s/manifest" % GOES)
+
+    def shared(self):
+        """Returns the names of listed segments with profiles of both tenants."""
+        segments = self.inspect("manifests/l0")["segments"]
+        return [segment["object"] for segment in segments if {GOES, STAYS} <= {part["tenant"] for part in segment["tenants"]}]
+
+    def leave_segments(self):
+        """Copies a segment that both tenants share, as ends between upload and commit leave it: of a later cut of an ingester, and of a
+        store that nobody knows. Returns their paths."""
+        found = []
+
+        def is_found():
+            self.flush()
+            found[:] = self.shared()
+            return found
+        self.run.wait("a segment of both tenants", is_found)
+        path = os.path.join(self.run.bucket_folder(), found[0])
+        folder = os.path.dirname(path)
+        left = [os.path.join(folder, "%016x-%016x" % (1 << 40, 1)),
+                os.path.join(os.path.dirname(folder), "f" * len(os.path.basename(folder)), "%016x-%016x" % (1, 1))]
+        for other in left:
+            os.makedirs(os.path.dirname(other), exist_ok=True)
+            shutil.copyfile(path, other)
+        return left
 
     def flush(self):
         for member in self.cluster.of("ingester"):
@@ -161,28 +188,37 @@ def delete(run, tenants):
     return acknowledged
 
 
-def restart_later(run):
-    """All processes start again, hours later: heads let go of what they have committed only when its time is over."""
+def restart_later(run, seconds):
+    """All processes start again, so much later than it is: heads let go of what they have committed only when its time is over."""
     for kinds in (("distributor", "querier", "compactor"), ("ingester",)):
         for member in run.cluster.of(*kinds):
             member.terminate()
     for member in run.cluster.members.values():
-        member.environment = {**flamegrid.preload("shifted_clock"), "SHIFTED_CLOCK_S": str(LATER_S)}
+        member.environment = {**flamegrid.preload("shifted_clock"), "SHIFTED_CLOCK_S": str(seconds)}
     run.cluster.start()
 
 
-def end(run, tenants, acknowledged):
-    """The deletion ends; the report says what there was, and the bucket has nothing of it."""
+def empty(tenants):
+    """Nothing is below names of the tenant any more but its manifest."""
     deadline = time.monotonic() + END_S
-    while tenants.shown()["state"] != "deleted":
+    while tenants.objects() != ["tenants/%s/manifest" % GOES]:
         tenants.flush()  # ingesters commit what they have, and say then that nothing is left
         check(time.monotonic() < deadline, "not in %d s: %s, %s", END_S, tenants.shown(), tenants.objects())
+        time.sleep(1)
+
+
+def end(tenants, acknowledged, left):
+    """The deletion ends; the report says what there was, and the bucket has nothing of it. left: segments that were never committed."""
+    deadline = time.monotonic() + END_S
+    while tenants.shown()["state"] != "deleted":
+        check(time.monotonic() < deadline, "not in %d s: %s", END_S, tenants.shown())
         time.sleep(1)
     report = tenants.shown()["deletion"]
     print("     %d acknowledged, report: %s" % (acknowledged + OLD, report))
     check(report["profilesRemoved"] >= acknowledged + OLD, "%d acknowledged: %s", acknowledged + OLD, report)
     check(report["blocks"] > 0 and report["segments"] > 0 and report["endedMs"] >= report["begunMs"] >= report["askedMs"], "%s", report)
     check(tenants.objects() == ["tenants/%s/manifest" % GOES], "%s", tenants.objects())
+    check(not any(map(os.path.exists, left)), "segments that were never committed are left: %s", left)
 
 
 def nothing_comes_back(tenants):
@@ -200,12 +236,16 @@ def deleted_among_faults(rng, keep):
     with watched.Run(rng, keep, tenants=(GOES, STAYS), settings=settings(), begin=fill) as run:
         tenants = Tenants(run)
         tenants.flush()
+        left = tenants.leave_segments()
         run.progress("profiles in segments")
         acknowledged = delete(run, tenants)
         code, stays = run.birds[0].stop()
         check(code == 0 and stays["unknown"] == 0, "the canary of the other tenant: %d %s\n%s", code, stays, run.log()[-2000:])
-        restart_later(run)
-        end(run, tenants, acknowledged)
+        check(all(map(os.path.exists, left)), "a segment that may still be committed is gone: %s", left)
+        restart_later(run, LATER_S)
+        empty(tenants)
+        restart_later(run, 2 * LATER_S)  # some ingesters may have uploaded what others had committed first
+        end(tenants, acknowledged, left)
         nothing_comes_back(tenants)
         tenants.flush()
         for kinds in (("distributor", "querier", "compactor"), ("ingester",)):

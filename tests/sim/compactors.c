@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+enum { TRIES_TO_SETTLE = 60 };
+
 static const struct cmp_gc_config gc = {
     .retire_after_ns = FG_MINUTE_NS / 2,
     .grace_ns = 3 * FG_MINUTE_NS,
@@ -363,6 +365,119 @@ static void sweep_orphans(struct compactor *compactor)
     fg_snapshot_done(&snapshot);
 }
 
+/* ---- segments that no manifest lists ---- */
+
+/* All there are, as the sweep of an erasure finds them (cmp_gc_sweep_tenant()): whatever tenants
+ * they have, and also those of cuts that are under way. */
+static enum io find_unlisted(struct compactor *compactor)
+{
+    struct world *world = compactor->world;
+    struct cmp_erasure_shared found = {.n = 0};
+    uint32_t n = world->n_objects;
+    struct cmp_gc_unlisted *listed = fg_arena_new(compactor->arena, struct cmp_gc_unlisted, n);
+    uint32_t n_listed = 0;
+    struct fg_snapshot snapshot;
+    enum io io;
+
+    for (uint32_t i = 0; i < n; i++) {
+        struct fg_name name;
+
+        if (fg_name_parse(fg_cstr(world->objects[i].name), &name) &&
+            name.kind == FG_NAME_IS_SEGMENT)
+            listed[n_listed++] =
+                (struct cmp_gc_unlisted){name.segment, world->objects[i].modified_wall_ns};
+    }
+    io = read_all(compactor, &snapshot);
+    for (uint32_t i = 0; i < n_listed && io == IO_OK && found.n < ERASURE_SHARED_MAX; i++)
+        if (!fg_l0_knows(&snapshot.l0->l0, &listed[i].id) &&
+            !cmp_gc_is_garbage(&snapshot.l0->l0, &listed[i].id))
+            found.segments[found.n++] = listed[i];
+    if (io == IO_OK) {
+        found.awaits = snapshot.l0->l0.asked + 1;
+        world->unlisted = found;
+    }
+    fg_snapshot_done(&snapshot);
+    return io;
+}
+
+static void delete_unlisted(struct compactor *compactor)
+{
+    struct world *world = compactor->world;
+    struct cmp_erasure_shared shared = world->unlisted;
+    enum io io = IO_OK;
+
+    world->unlisted.n = 0;
+    for (uint32_t i = 0; i < shared.n && io == IO_OK; i++) {
+        char name[FG_NAME_MAX_BYTES];
+
+        fg_name_segment(name, &shared.segments[i].id);
+        trace(world, "%s is given up", name);
+        io = bucket_delete(world, &compactor->owner, name);
+        world->settled++;
+    }
+}
+
+/* Decides by the manifest, and by the ring that is read after it. However young they are: nobody
+ * runs here who was given up, or on a copy of a disk. */
+static enum cmp_erasure_settling decide_unlisted(struct compactor *compactor)
+{
+    enum cmp_erasure_settling settling = SETTLING_WAIT;
+    struct fg_snapshot snapshot;
+    struct cmp_ingesters ingesters;
+    struct fg_ring_view *view;
+    struct fg_err err;
+
+    if (read_all(compactor, &snapshot) == IO_OK &&
+        ring_get(compactor->world, &compactor->owner, &view) == IO_OK) {
+        fg_assert(cmp_ingesters_of(&view->ring, compactor->arena, &ingesters, &err) == FG_OK);
+        settling = cmp_erasure_settle(&compactor->world->unlisted, &snapshot.l0->l0, &ingesters, 0,
+                                      wall_ns(compactor));
+        fg_ring_view_unref(view);
+    }
+    fg_snapshot_done(&snapshot);
+    return settling;
+}
+
+/* A step of what the erasure of a tenant does to them. */
+static void settle_unlisted(struct compactor *compactor)
+{
+    struct world *world = compactor->world;
+    struct cmp_edit_task ask = {.kind = EDIT_ASK};
+
+    if (world->unlisted.n == 0 && (find_unlisted(compactor) != IO_OK || world->unlisted.n == 0))
+        return;
+    ask.asked = world->unlisted.awaits;
+    if (!keeps(world, CLUSTER_RULE_UNLISTED_UNTIL_CLEAN)) {
+        delete_unlisted(compactor);
+        return;
+    }
+    switch (decide_unlisted(compactor)) {
+    case SETTLING_ASK:
+        (void)carry(compactor, 0, &ask);
+        break;
+    case SETTLING_DELETE:
+        delete_unlisted(compactor);
+        break;
+    case SETTLING_WAIT:
+    case SETTLING_SWEEP:
+        break;
+    }
+}
+
+/* Faults have stopped, so all answer. */
+static void settle_all_unlisted(struct compactor *compactor)
+{
+    struct world *world = compactor->world;
+
+    for (int i = 0; i < TRIES_TO_SETTLE; i++) {
+        settle_unlisted(compactor);
+        if (world->unlisted.n == 0)
+            return;
+        fibers_sleep(world->fibers, FG_MINUTE_NS);
+    }
+    found_fault(world, "a segment that no manifest lists stays when the faults have stopped");
+}
+
 void compact_once(struct world *world)
 {
     struct compactor compactor = compactor_begin(world);
@@ -397,6 +512,14 @@ void compact_once(struct world *world)
     compactor_end(&compactor);
 }
 
+void settle_once(struct world *world)
+{
+    struct compactor compactor = compactor_begin(world);
+
+    settle_unlisted(&compactor);
+    compactor_end(&compactor);
+}
+
 void compact_all(struct world *world)
 {
     struct compactor compactor = compactor_begin(world);
@@ -405,6 +528,7 @@ void compact_all(struct world *world)
         cover(&compactor, t, true);
         end_all_deletions(&compactor, t);
     }
+    settle_all_unlisted(&compactor);
     fibers_sleep(world->fibers, 20 * FG_MINUTE_NS);
     retire(&compactor);
     fibers_sleep(world->fibers, 20 * FG_MINUTE_NS);

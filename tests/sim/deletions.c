@@ -298,3 +298,53 @@ void copy_after_answer(void *arg)
             found_fault(world, "a read is refused");
     end_heads(world);
 }
+
+static uint32_t count_segments(const struct world *world)
+{
+    struct fg_name name;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < world->n_objects; i++)
+        n += fg_name_parse(fg_cstr(world->objects[i].name), &name) &&
+             name.kind == FG_NAME_IS_SEGMENT;
+    return n;
+}
+
+/* A compactor settles what is not listed, every minute, until so many segments are left. */
+static void settle_minutes(struct world *world, int n, uint32_t left)
+{
+    for (int i = 0; i < n && count_segments(world) > left; i++) {
+        settle_once(world);
+        fibers_sleep(world->fibers, FG_MINUTE_NS);
+    }
+}
+
+void leave_unlisted(void *arg)
+{
+    struct world *world = arg;
+    struct head *first = world->heads[0], *second = world->heads[1];
+    struct item item;
+
+    fibers_sleep(world->fibers, 5 * FG_MINUTE_NS); /* both have their seats */
+    item = only_profile(world);
+    must_store(first, &item);
+    must_store(second, &item);
+    (void)head_drain(first);
+    while (count_segments(world) == 0)
+        fibers_sleep(world->fibers, FG_MS_NS);
+    head_crash(first); /* between upload and commit */
+    (void)head_drain(second);
+    fibers_sleep(world->fibers, 5 * FG_MINUTE_NS);
+    fg_assert(count_segments(world) == 2);
+    settle_minutes(world, 60, 1);
+    if (world->settled > 0)
+        found_fault(world, "a segment is given up that its head may commit");
+    head_start(first); /* it finds that the other one has committed the same, and commits nothing */
+    settle_minutes(world, 60, 1);
+    if (world->settled != 1 || count_segments(world) != 1)
+        found_fault(world, "a segment that nobody can commit stays");
+    for (int i = 0; i < 20; i++) /* of either tenant, by chance */
+        if (!read_and_check(world))
+            found_fault(world, "a read is refused");
+    end_heads(world);
+}

@@ -93,6 +93,7 @@ static struct world *run(uint64_t seed, size_t shape, unsigned rules, unsigned c
     X(repaired, "profiles repaired")                                                               \
     X(n_deletions, "deletions")                                                                    \
     X(undone, "ends of these, some seen by two")                                                   \
+    X(settled, "unlisted segments deleted")                                                        \
     X(left, "members left")                                                                        \
     X(wiped, "wiped")                                                                              \
     X(forgotten, "forgotten")
@@ -286,6 +287,25 @@ static void copies_after_an_answer(void **state)
     world_destroy(world);
 }
 
+/* A segment that was uploaded and never listed goes, once its head has answered, though the head
+ * commits nothing more. */
+static void segment_that_nobody_lists_goes(void **state)
+{
+    const struct shape shape = {.heads = 2,
+                                .heads_max = 2,
+                                .replicas = 2,
+                                .rules = FG_RULES_ALL,
+                                .cluster_rules = ALL_CLUSTER_RULES,
+                                .calm = true,
+                                .trace = setting("FG_SIM_TRACE", 0) != 0,
+                                .script = leave_unlisted};
+    struct world *world = world_run(0, &shape);
+
+    (void)state;
+    assert_string_equal(world->fault, "");
+    world_destroy(world);
+}
+
 /* likely: a seed that was a fault once, tried before all others. If the code has changed since, it
  * may be another run; then the search finds a new one. */
 static void expect_fault(const char *without, unsigned rules, unsigned cluster_rules,
@@ -333,6 +353,7 @@ int main(void)
         cmocka_unit_test(no_profile_is_lost_or_counted_twice),
         cmocka_unit_test(work_is_done_once),
         cmocka_unit_test(copies_after_an_answer),
+        cmocka_unit_test(segment_that_nobody_lists_goes),
         cmocka_unit_test(every_rule_is_needed),
     };
 

@@ -132,6 +132,16 @@ static void compactor(void *arg)
     }
 }
 
+static void settler(void *arg)
+{
+    struct world *world = arg;
+
+    while (!world->ending) {
+        settle_once(world);
+        fibers_sleep(world->fibers, (int64_t)draw(world, 30 * (uint64_t)FG_SECOND_NS));
+    }
+}
+
 static void operator(void *arg)
 {
     struct world *world = arg;
@@ -263,6 +273,7 @@ static void start_actors(struct world *world)
     fibers_spawn(world->fibers, 0, readers, world);
     fibers_spawn(world->fibers, 0, compactor, world);
     fibers_spawn(world->fibers, 0, compactor, world);
+    fibers_spawn(world->fibers, 0, settler, world);
     if (!world->shape.calm) {
         fibers_spawn(world->fibers, 0, operator, world);
         fibers_spawn(world->fibers, 0, delete_all_the_time, world);

@@ -15,6 +15,7 @@
 #include "common/cluster/manifest/snapshot_core.h"
 #include "common/cluster/ring/member_core.h"
 #include "common/cluster/ring/reads_core.h"
+#include "compactor/erasure_core.h"
 #include "ingester/query_shards.h"
 #include "ingester/segments/segments_core.h"
 #include "tests/lib/fiber.h"
@@ -76,7 +77,8 @@ struct deletion {
  * (common/cluster/README.md#rules); and of replicas: readers compare sums of ids, not counts alone
  * (sums-of-ids); what repair takes is admitted, and looked for in blocks, as a push is
  * (repair-is-a-push). And of deletions: they end when nobody holds anything of before
- * (end-when-clean), asked twice (quiet-twice). */
+ * (end-when-clean), asked twice (quiet-twice); segments that no manifest lists stay while an
+ * ingester may commit them (unlisted-until-clean). */
 #define CLUSTER_RULES(X)                                                                           \
     X(STALE_RING_REJECT, "stale-ring-reject")                                                      \
     X(COMMIT_FIRST, "commit-first")                                                                \
@@ -84,6 +86,7 @@ struct deletion {
     X(SUMS_OF_IDS, "sums-of-ids")                                                                  \
     X(REPAIR_IS_A_PUSH, "repair-is-a-push")                                                        \
     X(END_WHEN_CLEAN, "end-when-clean")                                                            \
+    X(UNLISTED_UNTIL_CLEAN, "unlisted-until-clean")                                                \
     X(QUIET_TWICE, "quiet-twice")
 
 enum cluster_rule {
@@ -143,9 +146,11 @@ struct world {
         unsure;       /* profiles taken without a lookup; chunks that could not be compared */
     uint32_t unfit;   /* chunks of uploads that failed since they cannot become a segment */
     uint32_t keyless; /* ... since the keys of their tenants could not be had */
-    uint32_t differed, fetched; /* groups of replicas, for readers; profiles by their ids */
-    uint32_t passes, repaired;  /* of repair, to their ends; profiles */
-    uint32_t undone;            /* deletions that ended */
+    uint32_t differed, fetched;         /* groups of replicas, for readers; profiles by their ids */
+    uint32_t passes, repaired;          /* of repair, to their ends; profiles */
+    uint32_t undone;                    /* deletions that ended */
+    struct cmp_erasure_shared unlisted; /* what a compactor remembers of segments */
+    uint32_t settled;                   /* such segments that were deleted */
 };
 
 #define WORLD_EPOCH_NS (INT64_C(1700000000) * FG_SECOND_NS)
@@ -322,6 +327,7 @@ void operate(struct world *world); /* something, by chance */
 
 void compact_once(struct world *world); /* something, by chance */
 void compact_all(struct world *world);  /* everything there is, in order */
+void settle_once(struct world *world);  /* what can be done about segments that are not listed */
 
 /* ---- deletions (deletions.c) ---- */
 
@@ -330,6 +336,10 @@ void delete_all_the_time(void *arg); /* a fiber; arg: the world */
 /* A script for two heads: one takes from the other what was deleted, after it said that it is
  * clean, and before the other one is (quiet-twice). */
 void copy_after_answer(void *arg);
+
+/* A script for two heads: one dies between upload and commit, and the other one commits the same.
+ */
+void leave_unlisted(void *arg);
 
 /* By any deletion that was asked for: so it may be missing. */
 bool is_named(const struct world *world, const struct item *item);

@@ -262,6 +262,112 @@ static void an_erasure_begins_once(void **state)
     assert_int_equal(f->blocks.n_tombstones, 0);
 }
 
+/* ---- segments that others share and no manifest lists ---- */
+
+enum { OLD_AFTER_NS = 1000 };
+
+static const struct cmp_ingester_store stores[] = {{{1, 1}, FG_LIT("i-1")},
+                                                   {{2, 2}, FG_LIT("i-2")}};
+
+static const struct cmp_ingesters both = {.items = stores, .n = 2, .known = true};
+
+/* As a sweep saw them: the next cut of the first store, and a cut of a store that nobody knows. */
+static struct cmp_erasure_shared seen(uint64_t awaits)
+{
+    return (struct cmp_erasure_shared){
+        .segments = {{{{1, 1}, 1, 1}, 100}, {{{9, 9}, 4, 1}, 50}}, .n = 2, .awaits = awaits};
+}
+
+static void ask(struct fixture *f, uint64_t number)
+{
+    bool changed;
+
+    fg_l0_ask(&f->l0, number, &f->l0, &changed);
+    assert_true(changed);
+}
+
+static void answer(struct fixture *f, size_t store, uint64_t number)
+{
+    bool changed;
+
+    assert_int_equal(
+        fg_l0_clean(&f->l0, stores[store].id, number, f->arena, &f->l0, &changed, &f->err), FG_OK);
+    assert_true(changed);
+}
+
+static enum cmp_erasure_settling settle(struct fixture *f, struct cmp_erasure_shared *shared,
+                                        int64_t wall_ns)
+{
+    return cmp_erasure_settle(shared, &f->l0, &both, OLD_AFTER_NS, wall_ns);
+}
+
+static void unlisted_segments_go_when_all_have_answered_and_they_are_old(void **state)
+{
+    struct cmp_erasure_shared shared = seen(3);
+    struct fixture *f = *state;
+
+    ask(f, 2);
+    answer(f, 0, 2);
+    answer(f, 1, 2);
+    assert_int_equal(settle(f, &shared, INT64_MAX), SETTLING_ASK); /* that was before */
+    ask(f, 3);
+    assert_int_equal(settle(f, &shared, INT64_MAX), SETTLING_WAIT);
+    answer(f, 0, 3);
+    assert_int_equal(settle(f, &shared, INT64_MAX), SETTLING_WAIT);
+    answer(f, 1, 3);
+    assert_int_equal(settle(f, &shared, 100 + OLD_AFTER_NS - 1), SETTLING_WAIT);
+    assert_int_equal(settle(f, &shared, 100 + OLD_AFTER_NS), SETTLING_DELETE);
+    assert_int_equal(shared.n, 2);
+    assert_int_equal(cmp_erasure_settle(&shared, &f->l0, &(struct cmp_ingesters){.known = false},
+                                        OLD_AFTER_NS, INT64_MAX),
+                     SETTLING_WAIT); /* nobody knows who has to answer */
+}
+
+/* The manifest is one of a backup: what was asked is lost, and answers with it. */
+static void unlisted_segments_are_asked_about_again_in_an_older_manifest(void **state)
+{
+    struct cmp_erasure_shared shared = seen(3);
+    struct fixture *f = *state;
+
+    ask(f, 3);
+    answer(f, 0, 3);
+    answer(f, 1, 3);
+    assert_int_equal(settle(f, &shared, INT64_MAX), SETTLING_DELETE);
+    f->l0 = fg_l0_none();
+    assert_int_equal(settle(f, &shared, INT64_MAX), SETTLING_ASK);
+}
+
+static void segments_whose_cut_was_decided_are_not_waited_for(void **state)
+{
+    struct cmp_erasure_shared shared = seen(1);
+    struct fixture *f = *state;
+
+    shared.segments[1].id = (struct fg_segment_id){{1, 1}, 2, 7};
+    commit(f, 1, "b", 1); /* the first one was listed */
+    assert_int_equal(settle(f, &shared, INT64_MAX), SETTLING_ASK);
+    assert_int_equal(shared.n, 1);
+    assert_int_equal(shared.segments[0].id.cut, 2);
+    commit(f, 2, "b", 1); /* the cut of the second one, under another name */
+    assert_int_equal(settle(f, &shared, INT64_MAX), SETTLING_SWEEP);
+    assert_int_equal(shared.n, 0);
+}
+
+static void an_erasure_does_not_end_before_they_are_settled(void **state)
+{
+    struct fixture *f = *state;
+
+    bury(f);
+    unbury(f);
+    assert_int_equal(next(f), ERASURE_SWEEP);
+    f->memory.shared = fg_new(struct cmp_erasure_shared);
+    assert_int_equal(next(f), ERASURE_SETTLE);
+    assert_int_equal(next(f), ERASURE_SETTLE);
+    commit(f, 1, "a", 4);
+    assert_int_equal(next(f), ERASURE_DROP); /* what was listed goes first */
+    cmp_erasure_forget(&f->memory);
+    assert_null(f->memory.shared);
+}
+
 static void ids_are_the_same_for_all_compactors(void **state)
 {
     (void)state;
@@ -275,9 +381,16 @@ static void ids_are_the_same_for_all_compactors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_tenant_leaves_step_by_step), TEST(late_events_are_dropped),
-        TEST(a_new_compactor_waits_longer), TEST(a_manifest_with_data_is_not_cleared),
-        TEST(an_erasure_begins_once),       TEST(ids_are_the_same_for_all_compactors),
+        TEST(a_tenant_leaves_step_by_step),
+        TEST(late_events_are_dropped),
+        TEST(a_new_compactor_waits_longer),
+        TEST(a_manifest_with_data_is_not_cleared),
+        TEST(an_erasure_begins_once),
+        TEST(unlisted_segments_go_when_all_have_answered_and_they_are_old),
+        TEST(unlisted_segments_are_asked_about_again_in_an_older_manifest),
+        TEST(segments_whose_cut_was_decided_are_not_waited_for),
+        TEST(an_erasure_does_not_end_before_they_are_settled),
+        TEST(ids_are_the_same_for_all_compactors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -409,20 +409,125 @@ static void segments_that_no_manifest_lists_are_gone_at_the_end(void **state)
     close_world(&f);
 }
 
-/* It may be on its way into the manifest, or be the only copy of what others have in it. */
-static void segment_that_others_share_and_no_manifest_lists_stays(void **state)
+/* The number that ingesters were asked to be clean of. */
+static uint64_t asked(struct fixture *f)
 {
-    const struct fg_segment_id shared = {{6, 6}, 1, 1};
+    struct cmp_env env = world_env(f->world);
+    struct fg_manifest *l0 = NULL;
+    struct fg_err err;
+    uint64_t number;
+
+    world_must(cmp_env_read_manifest(&env, FG_LIT(""), &l0, &err), &err);
+    number = l0->l0.asked;
+    fg_manifest_unref(l0);
+    return number;
+}
+
+/* So many rounds of the compactor. Ingesters answer up to this number. */
+static void turn(struct fixture *f, int n, uint64_t answered)
+{
+    for (int i = 0; i < n; i++) {
+        world_turn(f->world);
+        if (asked(f) <= answered)
+            (void)world_be_clean(f->world);
+        world_pass_time(f->world, 10 * FG_MINUTE_NS);
+    }
+}
+
+static bool is_deleted(struct fixture *f)
+{
+    Access__Tenant__State state;
+
+    (void)read_deletion(f, "acme", &state);
+    return state == ACCESS__TENANT__STATE__DELETED;
+}
+
+/* One may be on its way into the manifest, or be the only copy of what others have in it. */
+static void segments_that_others_share_go_when_nobody_can_commit_them(void **state)
+{
+    const struct fg_segment_id unknown = {{6, 6}, 1, 1}, own = {{5, 5}, 1000, 1};
     struct fixture f;
 
     (void)state;
     open_world(&f, 28);
     world_arrive(f.world, 60, WORLD_NOW, FG_HOUR_NS);
+    upload_segment(&f, unknown, false);
+    upload_segment(&f, own, false);
+    ask_for_deletion(&f);
+    world_keep(f.world, is_not_acme);
+    turn(&f, 60, COMPLETION_QUIET); /* what is asked then is about these */
+    assert_int_equal(asked(&f), COMPLETION_QUIET + 1);
+    assert_false(is_deleted(&f));
+    assert_true(has_object(&f, unknown) && has_object(&f, own));
+    world_expect_status(f.world, "\"deletions_wait_for\":\"this server\"");
+    let_it_end(&f, world_turn);
+    assert_false(has_object(&f, unknown) || has_object(&f, own));
+    close_world(&f);
+}
+
+/* A program that was forgotten may still run, and commit what it has just uploaded. */
+static void segments_that_others_share_stay_while_they_are_young(void **state)
+{
+    const struct fg_segment_id shared = {{6, 6}, 1, 1};
+    struct fixture f;
+
+    (void)state;
+    open_world(&f, 29);
+    f.world->clock.wall_ns = fg_wall_ns(fg_clock_real()); /* that of the bucket in memory */
+    upload_segment(&f, shared, false);
+    ask_for_deletion(&f);
+    turn(&f, 11, UINT64_MAX); /* less than two hours */
+    assert_int_equal(asked(&f), COMPLETION_QUIET + 1);
+    assert_false(is_deleted(&f));
+    assert_true(has_object(&f, shared));
+    let_it_end(&f, world_turn);
+    assert_false(has_object(&f, shared));
+    close_world(&f);
+}
+
+static void restarting_round(struct world *world)
+{
+    world_turn(world);
+    if (++world->drawn % 4 == 0)
+        world_restart(world);
+}
+
+/* Then it asks again. */
+static void compactor_may_forget_segments_that_others_share(void **state)
+{
+    const struct fg_segment_id shared = {{6, 6}, 1, 1};
+    struct fixture f;
+
+    (void)state;
+    open_world(&f, 31);
+    world_arrive(f.world, 60, WORLD_NOW, FG_HOUR_NS);
     upload_segment(&f, shared, false);
     ask_for_deletion(&f);
     world_keep(f.world, is_not_acme);
-    let_it_end(&f, world_turn);
+    turn(&f, 60, COMPLETION_QUIET);
+    assert_int_equal(asked(&f), COMPLETION_QUIET + 1);
+    world_restart(f.world);
+    turn(&f, 10, COMPLETION_QUIET);
+    assert_int_equal(asked(&f), COMPLETION_QUIET + 2);
     assert_true(has_object(&f, shared));
+    let_it_end(&f, restarting_round);
+    assert_false(has_object(&f, shared));
+    close_world(&f);
+}
+
+/* All of it is in segments that were never listed, more than a compactor remembers. */
+static void tenant_that_was_never_listed_goes(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    open_world(&f, 30);
+    for (uint64_t i = 0; i <= ERASURE_SHARED_MAX; i++)
+        upload_segment(&f, (struct fg_segment_id){{6, 6}, 1, i}, false);
+    ask_for_deletion(&f);
+    let_it_end(&f, world_turn);
+    for (uint64_t i = 0; i <= ERASURE_SHARED_MAX; i++)
+        assert_false(has_object(&f, (struct fg_segment_id){{6, 6}, 1, i}));
     close_world(&f);
 }
 
@@ -471,7 +576,10 @@ int main(void)
         cmocka_unit_test(a_tenant_without_profiles_goes),
         cmocka_unit_test(pending_deletions_do_not_hold_it_up),
         cmocka_unit_test(segments_that_no_manifest_lists_are_gone_at_the_end),
-        cmocka_unit_test(segment_that_others_share_and_no_manifest_lists_stays),
+        cmocka_unit_test(segments_that_others_share_go_when_nobody_can_commit_them),
+        cmocka_unit_test(segments_that_others_share_stay_while_they_are_young),
+        cmocka_unit_test(compactor_may_forget_segments_that_others_share),
+        cmocka_unit_test(tenant_that_was_never_listed_goes),
         cmocka_unit_test(kills_at_any_request_change_nothing),
     };
 

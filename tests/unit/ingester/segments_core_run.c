@@ -36,7 +36,7 @@ struct run run_create(uint32_t n_cuts)
 void run_step(struct run *run, struct ing_segments_event event)
 {
     event.mono_ns = run->now_ns;
-    event.wall_ns = RUN_START_WALL_NS + run->now_ns;
+    event.wall_ns = RUN_START_WALL_NS + run->now_ns + run->slept_ns;
     ing_segments_core_step(run->core, &event, &run->effects);
     ing_segments_core_check(run->core);
 }

@@ -17,6 +17,7 @@ struct run {
     struct fg_arena *arena;              /* of l0 */
     struct fg_l0 l0;                     /* what a read of the manifest returns */
     int64_t now_ns;                      /* since the start, on both clocks */
+    int64_t slept_ns;                    /* so much more on that of the wall */
 };
 
 extern const struct ing_segments_core_config run_config;

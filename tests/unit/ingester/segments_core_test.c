@@ -300,20 +300,24 @@ static void failed_effects_are_retried(void **state)
     assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
     run_end(&run);
 
-    /* Another name each time; an upload that waited too long is done again. */
-    run = run_begin();
-    assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT);
-    run_tick(&run, FG_SECOND_NS);
-    run_event(&run, SEGMENTS_SEALED);
-    first = run_wants(&run, SEGMENTS_UPLOAD)->id;
-    run_event(&run, SEGMENTS_UPLOADED);
-    run_failed(&run, SEGMENTS_READ);
-    run_tick(&run, 2 * FG_HOUR_NS);
-    run_event(&run, SEGMENTS_MANIFEST);
-    assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
-    assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->id.cut, first.cut);
-    assert_int_not_equal(run_wants(&run, SEGMENTS_UPLOAD)->id.nonce, first.nonce);
-    run_end(&run);
+    /* Another name each time; an upload that waited too long is done again, also if the machine
+     * slept meanwhile. */
+    for (int asleep = 0; asleep < 2; asleep++) {
+        run = run_begin();
+        assert_int_equal(run_push(&run, 1000, 2000), SEGMENTS_ADMIT);
+        run_tick(&run, FG_SECOND_NS);
+        run_event(&run, SEGMENTS_SEALED);
+        first = run_wants(&run, SEGMENTS_UPLOAD)->id;
+        run_event(&run, SEGMENTS_UPLOADED);
+        run_failed(&run, SEGMENTS_READ);
+        run.slept_ns = asleep * 2 * FG_HOUR_NS;
+        run_tick(&run, asleep ? FG_MINUTE_NS : 2 * FG_HOUR_NS);
+        run_event(&run, SEGMENTS_MANIFEST);
+        assert_non_null(run_wants(&run, SEGMENTS_UPLOAD));
+        assert_int_equal(run_wants(&run, SEGMENTS_UPLOAD)->id.cut, first.cut);
+        assert_int_not_equal(run_wants(&run, SEGMENTS_UPLOAD)->id.nonce, first.nonce);
+        run_end(&run);
+    }
 }
 
 /* A generation that somebody waits for, and that does not come. */
