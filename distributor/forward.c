@@ -171,10 +171,13 @@ static enum fg_code read_request(struct forward_push *push, Forward__V1__PushReq
     Forward__V1__PushRequest *request;
 
     if (dist_workspace_message(push->space, &push->call, settings->body_max_bytes, &message, err) !=
-            FG_OK ||
-        fg_connect_parse(&push->call, message, &forward__v1__push_request__descriptor,
-                         push->space->arena, &parsed, err) != FG_OK)
+        FG_OK)
         return err->code;
+    if (fg_connect_parse(&push->call, message, &forward__v1__push_request__descriptor,
+                         push->space->arena, &parsed, err) != FG_OK) {
+        push->space->vain_bytes += message.len;
+        return err->code;
+    }
     request = (Forward__V1__PushRequest *)parsed;
     *ret_request = request;
     *ret_payload = fg_bytes(request->payload.data, request->payload.len);

@@ -146,20 +146,29 @@ static enum fg_code transcode(struct v1_push *push, struct fg_slice *message, st
     return FG_OK;
 }
 
+static enum fg_code read_message(struct v1_push *push, struct fg_slice message,
+                                 struct fg_push *ret_push, struct fg_err *err)
+{
+    if (push->call.json && transcode(push, &message, err) != FG_OK)
+        return err->code;
+    push->message_bytes = message.len;
+    if (fg_push_read(message, push->space->arena, ret_push, err) != FG_OK)
+        return err->code;
+    return ret_push->n_profiles > 0 ? FG_OK : fg_fail(err, FG_E_INVALID, "no profiles received");
+}
+
 static enum fg_code read_request(struct v1_push *push, struct fg_push *ret_push, struct fg_err *err)
 {
     uint64_t max = push->upload.distributor->settings->body_max_bytes;
     struct fg_slice message = {NULL, 0};
 
-    if (dist_workspace_message(push->space, &push->call, max, &message, err) != FG_OK ||
-        (push->call.json && transcode(push, &message, err) != FG_OK))
+    if (dist_workspace_message(push->space, &push->call, max, &message, err) != FG_OK)
         return err->code;
-    push->message_bytes = message.len;
-    if (fg_push_read(message, push->space->arena, ret_push, err) != FG_OK)
-        return err->code;
-    if (ret_push->n_profiles == 0)
-        return fg_fail(err, FG_E_INVALID, "no profiles received");
-    return FG_OK;
+    if (read_message(push, message, ret_push, err) == FG_OK)
+        return FG_OK;
+    /* Nothing of it is admitted, so nothing else counts it. */
+    push->space->vain_bytes += message.len;
+    return err->code;
 }
 
 static enum fg_code decode_series(struct v1_push *push, const struct fg_push_series *series,

@@ -250,11 +250,17 @@ static bool keep_bytes(struct forwarded *forwarded, struct fg_slice bytes)
 static bool pass_event(struct forwarded *forwarded)
 {
     struct fg_slice all = fg_buf_slice(&forwarded->last);
-    size_t end = fg_slice_search(all, "\n\n"), len = end + 2;
     bool busy = atomic_load_explicit(&forwarded->telling, memory_order_acquire);
+    size_t end, len;
 
-    if (!fg_slice_starts(all, "event: progress\n") || end == SIZE_MAX)
+    /* The last event may have hundreds of megabytes and comes in thousands of pieces: it is not
+     * looked through for its end each time. */
+    if (!fg_slice_starts(all, "event: progress\n"))
         return false;
+    end = fg_slice_search(all, "\n\n");
+    if (end == SIZE_MAX)
+        return false;
+    len = end + 2;
     if (len <= sizeof forwarded->event && !busy) {
         memcpy(forwarded->event, all.ptr, len);
         forwarded->event_len = len;

@@ -112,13 +112,6 @@ static struct fg_buf *take_buffer(struct dist_workspace *space)
     return buf;
 }
 
-/* Counts what was decompressed of something that is refused. */
-static void count_vain(struct dist_workspace *space, enum fg_code code, const struct fg_buf *out,
-                       uint64_t max_bytes)
-{
-    space->vain_bytes += code == FG_E_TOO_LARGE ? max_bytes : out->len;
-}
-
 enum fg_code dist_workspace_inflate(struct dist_workspace *space, enum fg_coding coding,
                                     uint64_t max_bytes, struct fg_slice *body, struct fg_err *err)
 {
@@ -131,7 +124,7 @@ enum fg_code dist_workspace_inflate(struct dist_workspace *space, enum fg_coding
                                                 body->len, (unsigned long long)max_bytes);
     out = take_buffer(space);
     if (fg_inflate(*body, coding, (size_t)max, out, err) != FG_OK) {
-        count_vain(space, err->code, out, max);
+        space->vain_bytes += out->len;
         return err->code;
     }
     *body = fg_buf_slice(out);
@@ -147,7 +140,7 @@ enum fg_code dist_workspace_message(struct dist_workspace *space,
     struct fg_buf *out = take_buffer(space);
 
     if (fg_connect_message(call, (size_t)max, out, ret_message, err) != FG_OK) {
-        count_vain(space, err->code, out, max);
+        space->vain_bytes += out->len;
         return err->code;
     }
     fg_arena_set_limit(space->arena, (size_t)bytes_left(space));

@@ -27,7 +27,7 @@ struct dist_workspace {
     struct fg_buf inflated[WORKSPACE_INFLATED];
     unsigned n_inflated, n_kept; /* in use; kept by dist_workspace_keep() */
     struct fg_buf wire;          /* dist_upload_add()'s */
-    uint64_t vain_bytes;         /* decompressed of what could not be, or was too large */
+    uint64_t vain_bytes;         /* decompressed of what was too large, or could not be read */
     struct dist_workspace *next;
 };
 

@@ -422,6 +422,11 @@ void ing_query_scope_done(struct ing_query_scope *scope)
     fg_store_iter_destroy(fg_take(scope->iter));
 }
 
+static enum fg_code is_wanted_still(void *query, struct fg_err *err)
+{
+    return ing_query_check_wanted(query, err);
+}
+
 static enum fg_code choose_series(struct ing_query *query, const Fg__Inner__Selection *selection,
                                   const char *profile_type, struct ing_query_scope *scope,
                                   struct fg_err *err)
@@ -430,6 +435,8 @@ static enum fg_code choose_series(struct ing_query *query, const Fg__Inner__Sele
     struct fg_deletions deletions = {0};
     enum fg_code code = read_selector(selection, profile_type, query->arena, &selector, err);
 
+    selector.wanted = is_wanted_still;
+    selector.wanted_arg = query;
     if (code == FG_OK)
         code = read_deletions(selection, query->arena, &deletions, err);
     if (code == FG_OK)

@@ -185,6 +185,12 @@ static enum fg_code too_large(struct fg_err *err)
     return fg_fail(err, FG_E_LIMIT, "a profile needs more memory than an answer may use");
 }
 
+/* Seeded: who sends the stacks may choose which nodes have samples. */
+static uint64_t node_hash(uint32_t node)
+{
+    return fg_mix64(node ^ fg_hash_seed());
+}
+
 /* Returns the stack that ends in a node; FG_MAP_NONE: it has none yet. */
 static uint32_t find_stack(const struct export_batch *making, const uint32_t *node_of,
                            uint32_t node)
@@ -192,7 +198,7 @@ static uint32_t find_stack(const struct export_batch *making, const uint32_t *no
     struct fg_map_walk walk;
     uint32_t stack;
 
-    for (stack = fg_map_first(&making->nodes, fg_mix64(node), &walk); stack != FG_MAP_NONE;
+    for (stack = fg_map_first(&making->nodes, node_hash(node), &walk); stack != FG_MAP_NONE;
          stack = fg_map_next(&making->nodes, &walk))
         if (node_of[stack] == node)
             break;
@@ -212,7 +218,7 @@ static enum fg_code number_stacks(struct export_batch *making, uint32_t *node_of
         if (stack == FG_MAP_NONE) {
             stack = making->batch.n_stacks++;
             node_of[stack] = node;
-            if (!fg_map_add_in(&making->nodes, making->arena, fg_mix64(node), stack))
+            if (!fg_map_add_in(&making->nodes, making->arena, node_hash(node), stack))
                 return too_large(err);
             for (; node != FG_TREE_ROOT; node = making->from->tree->parents[node])
                 ++*ret_depths;

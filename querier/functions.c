@@ -231,7 +231,8 @@ static enum fg_code answer_sandwich(struct qry_query *query, struct qry_selectio
     /* Parameters first: a wrong one costs no query. */
     if (qry_params_number(query->params.max_nodes, "max-nodes", FG_FLAME_NODES_DEFAULT, 1,
                           FG_FLAME_NODES_MAX, &max_nodes, err) != FG_OK ||
-        qry_function_match_read(query->params.function, query->params.regex, &meant, err) != FG_OK)
+        qry_function_match_read(query, query->params.function, query->params.regex, &meant, err) !=
+            FG_OK)
         return err->code;
     code = collect(query, selection, tree, err);
     if (code == FG_OK) {
@@ -243,7 +244,10 @@ static enum fg_code answer_sandwich(struct qry_query *query, struct qry_selectio
         put_tree(&sandwich.callers, max_nodes, "callers", &json);
         put_tree(&sandwich.callees, max_nodes, "callees", &json);
         fg_sandwich_done(&sandwich);
-        code = qry_reply_end_json(query, &json, err);
+        /* The expression may have ended with the query's time. */
+        code = qry_query_check(query, err);
+        if (code == FG_OK)
+            code = qry_reply_end_json(query, &json, err);
     }
     qry_function_match_done(&meant);
     return code;

@@ -85,8 +85,8 @@ static enum fg_code read_params(struct qry_query *query, struct label_listing *l
         qry_params_number(params->page, "page", 0, 0, INT32_MAX, &list->from, err) != FG_OK ||
         qry_params_flag(params->growth, "growth", &list->growth, err) != FG_OK)
         return err->code;
-    if (params->regex.len > 0 && qry_function_match_read((struct fg_slice){NULL, 0}, params->regex,
-                                                         &list->regex, err) != FG_OK)
+    if (params->regex.len > 0 && qry_function_match_read(query, (struct fg_slice){NULL, 0},
+                                                         params->regex, &list->regex, err) != FG_OK)
         return err->code;
     return list->growth ? read_before(query, list, err) : FG_OK;
 }

@@ -1,5 +1,6 @@
 #include "querier/render.h"
 
+#include "common/base/map.h"
 #include "common/base/str.h"
 #include "common/base/timespec.h"
 #include "common/model/dot.h"
@@ -222,24 +223,44 @@ static struct fg_slice group_key(const struct qry_points *series, const char *la
     return value.len > 0 ? value : FG_LIT("*");
 }
 
+/* Returns whether no series that was noted has the value of this one, and notes it. */
+static bool note_key(struct fg_map *noted, const struct qry_points *series, uint32_t number,
+                     const char *label)
+{
+    struct fg_slice key = group_key(&series[number], label);
+    uint64_t hash = fg_hash64_table(key);
+    struct fg_map_walk walk;
+
+    for (uint32_t i = fg_map_first(noted, hash, &walk); i != FG_MAP_NONE;
+         i = fg_map_next(noted, &walk))
+        if (fg_slice_eq(group_key(&series[i], label), key))
+            return false;
+    fg_map_add(noted, hash, number);
+    return true;
+}
+
 /* Writes a timeline for each value of the first label. Of several series with one value the last
  * counts, as clients expect. */
 static void write_groups(struct fg_json_writer *json, const struct timeline *timeline,
                          const struct qry_points *series, size_t n, const char *label)
 {
-    fg_json_begin_object(json, "groups");
-    for (size_t i = 0; i < n; i++) {
-        struct fg_slice key = group_key(&series[i], label);
-        bool later = false;
+    bool *is_last = fg_calloc(FG_MAX(n, (size_t)1), sizeof *is_last);
+    struct fg_map last;
 
-        for (size_t j = i + 1; j < n && !later; j++)
-            later = fg_slice_eq(key, group_key(&series[j], label));
-        if (later)
+    /* Backwards, so that the first one of a value that is found is its last. */
+    fg_map_init(&last);
+    for (size_t i = n; i-- > 0;)
+        is_last[i] = note_key(&last, series, (uint32_t)i, label);
+    fg_map_done(&last);
+    fg_json_begin_object(json, "groups");
+    for (size_t i = 0; i < n && !json->out->full; i++) {
+        if (!is_last[i])
             continue;
-        fg_json_put_key(json, key);
+        fg_json_put_key(json, group_key(&series[i], label));
         write_timeline(json, NULL, timeline, &series[i]);
     }
     fg_json_end(json);
+    free(is_last);
 }
 
 static enum fg_code finish(struct qry_query *query, struct fg_err *err)
@@ -310,7 +331,7 @@ static enum fg_code read_parts(struct qry_query *query, struct render *render, s
     if (params->function.len == 0 && params->regex.len == 0)
         return FG_OK;
     render->focused = true;
-    return qry_function_match_read(params->function, params->regex, &render->focus, err);
+    return qry_function_match_read(query, params->function, params->regex, &render->focus, err);
 }
 
 static enum fg_code read_max_nodes(struct qry_query *query, struct render *render,

@@ -40,7 +40,8 @@ static void sum_functions(struct graph_making *making)
 
 static uint32_t take_edge(struct graph_making *making, uint32_t from, uint32_t to)
 {
-    uint64_t hash = fg_mix64((uint64_t)from << 32 | to);
+    /* Seeded: calls come from outside. */
+    uint64_t hash = fg_mix64(((uint64_t)from << 32 | to) ^ fg_hash_seed());
     struct fg_map_walk walk;
     uint32_t i;
 

@@ -101,10 +101,13 @@ static struct stack_set *find_set(const struct shard *shard, uint64_t key)
     return set;
 }
 
-/* 0 marks an empty slot, so an id whose half is 0 is stored as 1. */
+/* Returns what a set has of an id. Seeded: a client can look for stacks whose ids meet in a slot. 0
+ * marks an empty slot, and is stored as 1. */
 static uint64_t half(struct fg_id id)
 {
-    return id.lo == 0 ? 1 : id.lo;
+    uint64_t value = fg_id_table(id);
+
+    return value == 0 ? 1 : value;
 }
 
 static bool set_has(const struct stack_set *set, uint64_t value)

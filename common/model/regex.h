@@ -18,7 +18,9 @@ extern "C" {
 #endif
 
 enum {
-    FG_REGEX_PATTERN_MAX_BYTES = 4096,   /* people write less than 200 */
+    /* People write less than 200, and dashboards the names of all pods that were chosen. As much as
+     * a whole selector may have: what patterns cost to compile goes by their length together. */
+    FG_REGEX_PATTERN_MAX_BYTES = 64 * 1024,
     FG_REGEX_MEMORY_MAX_BYTES = 8 << 20, /* program and state cache; RE2's own default */
     FG_REGEX_GROUPS_MAX = 64,            /* the whole text and 63 groups can be asked for */
 };

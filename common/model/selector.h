@@ -23,10 +23,28 @@ struct fg_matcher {
     struct fg_regex *regex; /* RE and NRE */
 };
 
+/*
+ * A regular expression may take a millisecond for a value, and there may be a million values. So
+ * who selects among many asks `wanted` for each FG_SELECTOR_ASK_EVERY of them, and ends with its
+ * error.
+ */
+enum { FG_SELECTOR_ASK_EVERY = 64 };
+
 struct fg_selector {
     struct fg_matcher *matchers;
     size_t n_matchers;
+    enum fg_code (*wanted)(void *arg, struct fg_err *err); /* is the answer still? NULL: it is */
+    void *wanted_arg;
 };
+
+/* Asks, if it is the turn of *n_matched, which counts what was matched. */
+fg_must_check static inline enum fg_code fg_selector_ask(const struct fg_selector *selector,
+                                                         uint64_t *n_matched, struct fg_err *err)
+{
+    return ++*n_matched % FG_SELECTOR_ASK_EVERY != 0 || selector->wanted == NULL
+               ? FG_OK
+               : selector->wanted(selector->wanted_arg, err);
+}
 
 /*
  * Parses `text` and adds its matchers to the selector, so several selectors are combined with AND.

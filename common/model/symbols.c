@@ -122,7 +122,9 @@ uint32_t fg_symbols_string(struct fg_symbols *symbols, struct fg_slice text)
 
 /* ---- functions ---- */
 
-/* Every step is a bijection of the state for a fixed input, so nothing is lost on the way. */
+/* Every step is a bijection of the state for a fixed input, so nothing is lost on the way. The
+ * first state is the seed: addresses and lines come from outside, and who knows the states before
+ * one could choose it so that all entries have one hash. */
 static inline uint64_t mix(uint64_t state, uint64_t value)
 {
     return fg_mix64(state ^ value) + UINT64_C(0x9e3779b97f4a7c15);
@@ -130,9 +132,9 @@ static inline uint64_t mix(uint64_t state, uint64_t value)
 
 static uint64_t function_hash(const struct fg_function *function)
 {
-    uint64_t hash = mix((uint64_t)function->name << 32 | function->system_name, function->filename);
+    uint64_t hash = mix(fg_hash_seed(), (uint64_t)function->name << 32 | function->system_name);
 
-    return mix(hash, (uint64_t)function->start_line);
+    return mix(mix(hash, function->filename), (uint64_t)function->start_line);
 }
 
 static bool function_eq(const struct fg_function *a, const struct fg_function *b)
@@ -168,7 +170,7 @@ uint32_t fg_symbols_function(struct fg_symbols *symbols, const struct fg_functio
 
 static uint64_t mapping_hash(const struct fg_mapping *mapping)
 {
-    uint64_t hash = mix(mapping->start, mapping->limit);
+    uint64_t hash = mix(mix(fg_hash_seed(), mapping->start), mapping->limit);
 
     hash = mix(hash, mapping->offset);
     hash = mix(hash, (uint64_t)mapping->filename << 32 | mapping->build_id);
@@ -207,8 +209,9 @@ uint32_t fg_symbols_mapping(struct fg_symbols *symbols, const struct fg_mapping 
 
 static uint64_t location_hash(const struct fg_location *location, const struct fg_line *lines)
 {
-    uint64_t hash = mix(location->address, (uint64_t)location->mapping << 1 | location->folded);
+    uint64_t hash = mix(fg_hash_seed(), location->address);
 
+    hash = mix(hash, (uint64_t)location->mapping << 1 | location->folded);
     for (uint32_t i = 0; i < location->n_lines; i++)
         hash = mix(mix(hash, lines[i].function), (uint64_t)lines[i].line);
     return hash;

@@ -88,10 +88,11 @@ static uint32_t node_add(struct fg_tree *tree, uint64_t hash, uint32_t parent, u
     return node;
 }
 
-/* fg_mix64() is a bijection: equal hashes are equal pairs, and there is nothing to compare. */
+/* fg_mix64() is a bijection: equal hashes are equal pairs, and there is nothing to compare. Seeded,
+ * since who sends the stacks may choose which pairs there are. */
 static uint64_t node_hash(uint32_t parent, uint32_t location)
 {
-    return fg_mix64((uint64_t)parent << 32 | location);
+    return fg_mix64(((uint64_t)parent << 32 | location) ^ fg_hash_seed());
 }
 
 void fg_tree_index(struct fg_tree *tree)

@@ -68,8 +68,10 @@ static struct decoders *decoders_of_thread(void)
  * The buffer may hold one byte more than allowed while we work, so that "exactly full" and "more to
  * come" look different: with that byte it is too large.
  */
-static enum fg_code too_large(const struct fg_buf *out, struct fg_err *err)
+static enum fg_code too_large(struct fg_buf *out, struct fg_err *err)
 {
+    fg_assert(out->cap == out->max_bytes);
+    out->len = out->max_bytes;
     return fg_fail(err, FG_E_TOO_LARGE, "decompressed size exceeds %zu bytes", out->max_bytes - 1);
 }
 

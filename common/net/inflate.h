@@ -32,7 +32,8 @@ enum fg_coding fg_coding_sniff(struct fg_slice bytes);
  * Decompresses `in` into `out`, which is initialised; its content is replaced, its memory reused,
  * its own limit ignored. IDENTITY copies. FG_E_TOO_LARGE: more than max_bytes; FG_E_DECODE:
  * damaged, truncated, or followed by other bytes. After a failure the content of `out` is
- * undefined.
+ * undefined, and its length says how much was decompressed at least: all of the limit if that was
+ * exceeded.
  */
 enum fg_code fg_inflate(struct fg_slice in, enum fg_coding coding, size_t max_bytes,
                         struct fg_buf *out, struct fg_err *err) fg_must_check;

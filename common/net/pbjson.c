@@ -1,16 +1,16 @@
 #include "common/net/pbjson.h"
 
 #include "common/base/cursor.h"
+#include "common/base/json.h"
 #include "common/base/json_writer.h"
 #include "common/base/str.h"
 
-#include <jansson.h>
 #include <math.h>
 
 enum {
     PBJSON_DEPTH_MAX = 64,      /* of messages; ours nest four deep */
     PBJSON_NAME_MAX_BYTES = 64, /* of a field, as JSON spells it */
-    KEY_SHOWN_MAX_BYTES = 64,   /* in an error */
+    VALUE_SHOWN_MAX_BYTES = 64, /* in an error */
 };
 
 /* --- memory: what protobuf-c asks for comes from the arena --- */
@@ -86,18 +86,28 @@ static void *member(ProtobufCMessage *message, unsigned offset)
 /* --- reading --- */
 
 struct pbjson_reader {
+    struct fg_json json;
     struct fg_arena *arena;
     struct fg_err *err;
     const ProtobufCFieldDescriptor *field; /* being read, for errors */
+    struct fg_json value;                  /* before the value that is being read, for errors */
 };
 
-static enum fg_code read_message(struct pbjson_reader *reader, json_t *json,
+static enum fg_code read_message(struct pbjson_reader *reader, enum fg_json_token token,
                                  const ProtobufCMessageDescriptor *type, unsigned depth,
                                  ProtobufCMessage **ret_message);
 
 static enum fg_code too_much(struct pbjson_reader *reader)
 {
     return fg_fail(reader->err, FG_E_LIMIT, "message is too large");
+}
+
+/* What is wrong at the reader, or with the JSON before it. */
+static enum fg_code bad_json(struct pbjson_reader *reader, const char *what)
+{
+    (void)fg_json_fail(&reader->json, what, reader->err);
+    reader->err->code = FG_E_INVALID;
+    return FG_E_INVALID;
 }
 
 static const char *type_name(ProtobufCType type)
@@ -117,109 +127,83 @@ static const char *type_name(ProtobufCType type)
     return names[type];
 }
 
-static enum fg_code wrong_value(struct pbjson_reader *reader, json_t *json)
+/* Shows the value as it was sent, from its first byte on. */
+static enum fg_code wrong_value(struct pbjson_reader *reader)
 {
-    char *shown = json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT);
+    struct fg_json end = reader->value;
+    struct fg_slice shown = fg_bytes(end.cur.ptr, end.cur.left);
+    enum fg_json_token token = fg_json_next(&end);
 
-    fg_fail(reader->err, FG_E_INVALID, "invalid value for %s field %s: %.64s",
-            type_name(reader->field->type), reader->field->name, shown == NULL ? "?" : shown);
-    free(shown);
-    return FG_E_INVALID;
+    fg_json_skip(&end, token);
+    if (end.why != NULL) {
+        reader->json = end;
+        return bad_json(reader, "");
+    }
+    shown = fg_trim(fg_slice_sub(shown, 0, shown.len - end.cur.left));
+    /* The comma before an element of an array. */
+    if (fg_slice_starts(shown, ","))
+        shown = fg_trim(fg_slice_sub(shown, 1, shown.len));
+    return fg_fail(reader->err, FG_E_INVALID, "invalid value for %s field %s: %.*s",
+                   type_name(reader->field->type), reader->field->name,
+                   FG_S(fg_slice_sub(shown, 0, VALUE_SHOWN_MAX_BYTES)));
 }
 
-/* A number as JSON may give it: 12, "12", 12.0, 1.2e1. false: not a whole number, or beyond 64
- * bits. */
-static bool read_i64(json_t *json, int64_t *ret_value)
+static bool is_number(enum fg_json_token token)
 {
-    double real;
-
-    if (json_is_integer(json)) {
-        *ret_value = json_integer_value(json);
-        return true;
-    }
-    if (json_is_string(json)) {
-        struct fg_slice text = fg_bytes(json_string_value(json), json_string_length(json));
-
-        if (fg_parse_i64(text, ret_value))
-            return true;
-        if (!fg_parse_f64(text, &real))
-            return false;
-    } else if (json_is_real(json)) {
-        real = json_real_value(json);
-    } else {
-        return false;
-    }
-    if (!(real >= -0x1p63 && real < 0x1p63) || real != trunc(real))
-        return false;
-    *ret_value = (int64_t)real;
-    return true;
+    return token == FG_JSON_NUMBER || token == FG_JSON_STRING;
 }
 
-static bool read_u64(json_t *json, uint64_t *ret_value)
+static bool read_double(const struct fg_json *json, enum fg_json_token token, double *ret_value)
 {
-    int64_t number;
-
-    if (json_is_string(json) &&
-        fg_parse_u64(fg_bytes(json_string_value(json), json_string_length(json)), ret_value))
-        return true;
-    if (!read_i64(json, &number) || number < 0)
-        return false;
-    *ret_value = (uint64_t)number;
-    return true;
-}
-
-static bool read_double(json_t *json, double *ret_value)
-{
-    if (json_is_number(json)) {
-        *ret_value = json_number_value(json);
-        return true;
-    }
-    if (!json_is_string(json))
-        return false;
-    struct fg_slice text = fg_bytes(json_string_value(json), json_string_length(json));
-    if (fg_slice_is(text, "NaN"))
+    if (token == FG_JSON_STRING && fg_slice_is(json->text, "NaN"))
         *ret_value = NAN;
-    else if (fg_slice_is(text, "Infinity"))
+    else if (token == FG_JSON_STRING && fg_slice_is(json->text, "Infinity"))
         *ret_value = INFINITY;
-    else if (fg_slice_is(text, "-Infinity"))
+    else if (token == FG_JSON_STRING && fg_slice_is(json->text, "-Infinity"))
         *ret_value = -INFINITY;
     else
-        return fg_parse_f64(text, ret_value);
+        return is_number(token) && fg_json_f64(json, ret_value);
     return true;
 }
 
 /* ret_known: false for a name that this version of the enum does not have. */
-static bool read_enum(json_t *json, const ProtobufCEnumDescriptor *type, int *ret_value,
-                      bool *ret_known)
+static enum fg_code read_enum(struct pbjson_reader *reader, enum fg_json_token token,
+                              const ProtobufCEnumDescriptor *type, int *ret_value, bool *ret_known)
 {
     int64_t number;
 
     *ret_known = true;
-    if (json_is_string(json)) {
-        const ProtobufCEnumValue *value =
-            protobuf_c_enum_descriptor_get_value_by_name(type, json_string_value(json));
+    if (token == FG_JSON_STRING) {
+        const ProtobufCEnumValue *value;
+        struct fg_slice text = fg_json_text(&reader->json, reader->arena);
+        char *name = text.ptr == NULL ? NULL : fg_arena_text(reader->arena, text);
 
+        if (name == NULL)
+            return too_much(reader);
+        value = protobuf_c_enum_descriptor_get_value_by_name(type, name);
         *ret_known = value != NULL;
         if (value != NULL)
             *ret_value = value->value;
-        return true;
+        return FG_OK;
     }
-    if (!read_i64(json, &number) || number < INT32_MIN || number > INT32_MAX)
-        return false;
+    if (token != FG_JSON_NUMBER || !fg_json_i64(&reader->json, &number) || number < INT32_MIN ||
+        number > INT32_MAX)
+        return wrong_value(reader);
     *ret_value = (int)number;
-    return true;
+    return FG_OK;
 }
 
-static enum fg_code read_bytes(struct pbjson_reader *reader, json_t *json,
+static enum fg_code read_bytes(struct pbjson_reader *reader, enum fg_json_token token,
                                ProtobufCBinaryData *ret_data)
 {
-    if (!json_is_string(json))
-        return wrong_value(reader, json);
-    uint8_t *data = fg_arena_alloc(reader->arena, json_string_length(json) + 1);
+    if (token != FG_JSON_STRING)
+        return wrong_value(reader);
+    struct fg_slice text = fg_json_text(&reader->json, reader->arena);
+    uint8_t *data = text.ptr == NULL ? NULL : fg_arena_alloc(reader->arena, text.len + 1);
     size_t len;
     if (data == NULL)
         return too_much(reader);
-    if (!fg_parse_base64(fg_bytes(json_string_value(json), json_string_length(json)), data, &len))
+    if (!fg_parse_base64(text, data, &len))
         return fg_fail(reader->err, FG_E_INVALID, "invalid value for bytes field %s: not base64",
                        reader->field->name);
     ret_data->data = data;
@@ -227,18 +211,24 @@ static enum fg_code read_bytes(struct pbjson_reader *reader, json_t *json,
     return FG_OK;
 }
 
-static enum fg_code read_string(struct pbjson_reader *reader, json_t *json, char **ret_text)
+static enum fg_code read_string(struct pbjson_reader *reader, enum fg_json_token token,
+                                char **ret_text)
 {
-    if (!json_is_string(json))
-        return wrong_value(reader, json);
-    /* jansson has refused U+0000, so the length is that of the C string. */
-    *ret_text =
-        fg_arena_text(reader->arena, fg_bytes(json_string_value(json), json_string_length(json)));
+    if (token != FG_JSON_STRING)
+        return wrong_value(reader);
+    struct fg_slice text = fg_json_text(&reader->json, reader->arena);
+    if (text.ptr == NULL)
+        return too_much(reader);
+    /* It would end there as a C string. */
+    if (fg_slice_find(text, '\0') != SIZE_MAX)
+        return wrong_value(reader);
+    *ret_text = fg_arena_text(reader->arena, text);
     return *ret_text == NULL ? too_much(reader) : FG_OK;
 }
 
 /* A number into its slot; false: not one of this type. */
-static bool read_number(json_t *json, ProtobufCType type, void *slot)
+static bool read_number(const struct fg_json *json, enum fg_json_token token, ProtobufCType type,
+                        void *slot)
 {
     int64_t i;
     uint64_t u;
@@ -248,76 +238,82 @@ static bool read_number(json_t *json, ProtobufCType type, void *slot)
     case PROTOBUF_C_TYPE_INT32:
     case PROTOBUF_C_TYPE_SINT32:
     case PROTOBUF_C_TYPE_SFIXED32:
-        if (!read_i64(json, &i) || i < INT32_MIN || i > INT32_MAX)
+        if (!is_number(token) || !fg_json_i64(json, &i) || i < INT32_MIN || i > INT32_MAX)
             return false;
         *(int32_t *)slot = (int32_t)i;
         return true;
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_FIXED32:
-        if (!read_u64(json, &u) || u > UINT32_MAX)
+        if (!is_number(token) || !fg_json_u64(json, &u) || u > UINT32_MAX)
             return false;
         *(uint32_t *)slot = (uint32_t)u;
         return true;
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
-        return read_u64(json, slot);
+        return is_number(token) && fg_json_u64(json, slot);
     case PROTOBUF_C_TYPE_FLOAT:
-        if (!read_double(json, &d))
+        if (!read_double(json, token, &d))
             return false;
         *(float *)slot = (float)d;
         return true;
     case PROTOBUF_C_TYPE_DOUBLE:
-        return read_double(json, slot);
+        return read_double(json, token, slot);
     case PROTOBUF_C_TYPE_BOOL:
-        if (!json_is_boolean(json))
+        if (token != FG_JSON_TRUE && token != FG_JSON_FALSE)
             return false;
-        *(protobuf_c_boolean *)slot = json_is_true(json);
+        *(protobuf_c_boolean *)slot = token == FG_JSON_TRUE;
         return true;
     default:
-        return read_i64(json, slot);
+        return is_number(token) && fg_json_i64(json, slot);
     }
 }
 
-/* One value into its slot. ret_kept: false when it is to be treated as if it had not been there. */
-static enum fg_code read_value(struct pbjson_reader *reader, json_t *json,
+/* One value, whose first token was read, into its slot. ret_kept: false when it is to be treated
+ * as if it had not been there. */
+static enum fg_code read_value(struct pbjson_reader *reader, enum fg_json_token token,
                                const ProtobufCFieldDescriptor *field, unsigned depth, void *slot,
                                bool *ret_kept)
 {
     reader->field = field;
     *ret_kept = true;
+    if (token == FG_JSON_BAD)
+        return bad_json(reader, "");
     switch (field->type) {
     case PROTOBUF_C_TYPE_STRING:
-        return read_string(reader, json, slot);
+        return read_string(reader, token, slot);
     case PROTOBUF_C_TYPE_BYTES:
-        return read_bytes(reader, json, slot);
+        return read_bytes(reader, token, slot);
     case PROTOBUF_C_TYPE_MESSAGE:
-        return read_message(reader, json, field->descriptor, depth, slot);
+        return read_message(reader, token, field->descriptor, depth, slot);
     case PROTOBUF_C_TYPE_ENUM:
-        if (!read_enum(json, field->descriptor, slot, ret_kept))
-            return wrong_value(reader, json);
-        return FG_OK;
+        return read_enum(reader, token, field->descriptor, slot, ret_kept);
     default:
-        return read_number(json, field->type, slot) ? FG_OK : wrong_value(reader, json);
+        return read_number(&reader->json, token, field->type, slot) ? FG_OK : wrong_value(reader);
     }
 }
 
-static enum fg_code read_repeated(struct pbjson_reader *reader, json_t *json,
+static enum fg_code read_repeated(struct pbjson_reader *reader, enum fg_json_token token,
                                   const ProtobufCFieldDescriptor *field, unsigned depth,
                                   ProtobufCMessage *message)
 {
-    size_t size = element_size(field->type), n = 0;
+    size_t size = element_size(field->type);
+    uint32_t n = 0, cap = 0;
+    char *items = NULL;
 
     reader->field = field;
-    if (!json_is_array(json))
-        return wrong_value(reader, json);
-    char *items = fg_arena_calloc(reader->arena, json_array_size(json), size);
-    if (items == NULL)
-        return too_much(reader);
-    for (size_t i = 0; i < json_array_size(json); i++) {
+    if (token != FG_JSON_ARRAY)
+        return wrong_value(reader);
+    for (;;) {
         bool kept;
 
-        if (read_value(reader, json_array_get(json, i), field, depth, items + n * size, &kept) !=
-            FG_OK)
+        reader->value = reader->json;
+        token = fg_json_next(&reader->json);
+        if (token == FG_JSON_ARRAY_END)
+            break;
+        /* How many there are is known at the end. */
+        if (!fg_arena_grow(reader->arena, &items, n, 1, &cap, size))
+            return too_much(reader);
+        if (read_value(reader, token, field, depth, items + n * size, &kept) != FG_OK)
             return reader->err->code;
         n += kept;
     }
@@ -326,17 +322,19 @@ static enum fg_code read_repeated(struct pbjson_reader *reader, json_t *json,
     return FG_OK;
 }
 
-static enum fg_code read_field(struct pbjson_reader *reader, json_t *json,
-                               const ProtobufCFieldDescriptor *field, unsigned depth,
-                               ProtobufCMessage *message)
+static enum fg_code read_field(struct pbjson_reader *reader, const ProtobufCFieldDescriptor *field,
+                               unsigned depth, ProtobufCMessage *message)
 {
+    enum fg_json_token token;
     bool kept;
 
-    if (json_is_null(json))
+    reader->value = reader->json;
+    token = fg_json_next(&reader->json);
+    if (token == FG_JSON_NULL)
         return FG_OK;
     if (field->label == PROTOBUF_C_LABEL_REPEATED)
-        return read_repeated(reader, json, field, depth, message);
-    if (read_value(reader, json, field, depth, member(message, field->offset), &kept) != FG_OK)
+        return read_repeated(reader, token, field, depth, message);
+    if (read_value(reader, token, field, depth, member(message, field->offset), &kept) != FG_OK)
         return reader->err->code;
     if (!kept)
         return FG_OK;
@@ -349,87 +347,87 @@ static enum fg_code read_field(struct pbjson_reader *reader, json_t *json,
 }
 
 static const ProtobufCFieldDescriptor *find_field(const ProtobufCMessageDescriptor *type,
-                                                  const char *key)
+                                                  struct fg_slice key)
 {
     char name[PBJSON_NAME_MAX_BYTES];
 
     for (unsigned i = 0; i < type->n_fields; i++) {
         camel(type->fields[i].name, name);
-        if (strcmp(key, name) == 0 || strcmp(key, type->fields[i].name) == 0)
+        if (fg_slice_is(key, name) || fg_slice_is(key, type->fields[i].name))
             return &type->fields[i];
     }
     return NULL;
 }
 
-static enum fg_code read_message(struct pbjson_reader *reader, json_t *json,
+/* Reads a member, whose key was read. seen: a bit for each field that the message has so far. */
+static enum fg_code read_member(struct pbjson_reader *reader,
+                                const ProtobufCMessageDescriptor *type, unsigned depth,
+                                uint64_t *seen, ProtobufCMessage *message)
+{
+    struct fg_slice key = fg_json_text(&reader->json, reader->arena);
+    const ProtobufCFieldDescriptor *field;
+    uint64_t bit;
+
+    if (key.ptr == NULL)
+        return too_much(reader);
+    field = find_field(type, key);
+    if (field == NULL) {
+        fg_json_skip(&reader->json, fg_json_next(&reader->json));
+        return FG_OK;
+    }
+    bit = UINT64_C(1) << (field - type->fields);
+    /* Which of them was meant nobody knows; a field has two spellings, too. */
+    if ((*seen & bit) != 0)
+        return fg_fail(reader->err, FG_E_INVALID, "field %s is there twice", field->name);
+    *seen |= bit;
+    return read_field(reader, field, depth, message);
+}
+
+static enum fg_code read_message(struct pbjson_reader *reader, enum fg_json_token token,
                                  const ProtobufCMessageDescriptor *type, unsigned depth,
                                  ProtobufCMessage **ret_message)
 {
-    uint64_t seen = 0; /* a bit for each field */
-    const char *key;
-    json_t *value;
+    ProtobufCMessage *message;
+    uint64_t seen = 0;
 
     /* The types are ours, so no input can fail this. */
     fg_assert(type->n_fields <= 64);
     if (depth == 0)
         return fg_fail(reader->err, FG_E_INVALID, "messages are nested too deep");
-    if (!json_is_object(json))
+    if (token != FG_JSON_OBJECT)
         return fg_fail(reader->err, FG_E_INVALID, "%s is not a JSON object", type->short_name);
-    ProtobufCMessage *message = fg_arena_alloc(reader->arena, type->sizeof_message);
+    message = fg_arena_alloc(reader->arena, type->sizeof_message);
     if (message == NULL)
         return too_much(reader);
     protobuf_c_message_init(type, message);
-    json_object_foreach(json, key, value)
-    {
-        const ProtobufCFieldDescriptor *field = find_field(type, key);
-
-        if (field == NULL)
-            continue;
-        uint64_t bit = UINT64_C(1) << (field - type->fields);
-        /* jansson refuses keys that are equal; a field has two spellings. */
-        if ((seen & bit) != 0)
-            return fg_fail(reader->err, FG_E_INVALID, "field %s is there twice", field->name);
-        seen |= bit;
-        if (read_field(reader, value, field, depth - 1, message) != FG_OK)
+    while ((token = fg_json_next(&reader->json)) == FG_JSON_KEY)
+        if (read_member(reader, type, depth - 1, &seen, message) != FG_OK)
             return reader->err->code;
-    }
+    if (token == FG_JSON_BAD)
+        return bad_json(reader, "");
     *ret_message = message;
     return FG_OK;
-}
-
-/* jansson names a key in its text only if it is short: the key is what ends where jansson stopped.
- */
-static enum fg_code bad_syntax(struct fg_slice json, const json_error_t *why, struct fg_err *err)
-{
-    size_t end = why->position > 0 ? (size_t)why->position - 1 : 0; /* of the closing quote */
-    size_t begin = FG_MIN(end, json.len);
-
-    if (json_error_code(why) != json_error_duplicate_key || begin == 0)
-        return fg_fail(err, FG_E_INVALID, "line %d, column %d: %s", why->line, why->column,
-                       why->text);
-    while (begin > 0 && (json.ptr[begin - 1] != '"' || (begin > 1 && json.ptr[begin - 2] == '\\')))
-        begin--;
-    struct fg_slice key = fg_slice_sub(json, begin, FG_MIN(end - begin, KEY_SHOWN_MAX_BYTES));
-    return fg_fail(err, FG_E_INVALID, "line %d, column %d: key \"%.*s\" is there twice", why->line,
-                   why->column, FG_S(key));
 }
 
 enum fg_code fg_pbjson_read(struct fg_slice json, const ProtobufCMessageDescriptor *type,
                             struct fg_arena *arena, ProtobufCMessage **ret_message,
                             struct fg_err *err)
 {
-    struct pbjson_reader reader = {.arena = arena, .err = err};
-    json_error_t why;
+    struct pbjson_reader reader = {.json = fg_json(json), .arena = arena, .err = err};
+    ProtobufCMessage *message = NULL;
+    enum fg_json_token token;
 
     if (fg_trim(json).len == 0)
         return fg_fail(err, FG_E_INVALID, "zero-length payload is not a valid JSON object");
-    /* The tree of jansson is not in the arena: only the caller's limit of the text bounds it. */
-    json_t *root = json_loadb((const char *)json.ptr, json.len, JSON_REJECT_DUPLICATES, &why);
-    if (root == NULL)
-        return bad_syntax(json, &why, err);
-    enum fg_code code = read_message(&reader, root, type, PBJSON_DEPTH_MAX, ret_message);
-    json_decref(root);
-    return code;
+    token = fg_json_next(&reader.json);
+    if (token == FG_JSON_BAD)
+        return bad_json(&reader, "");
+    if (read_message(&reader, token, type, PBJSON_DEPTH_MAX, &message) != FG_OK)
+        return err->code;
+    if (fg_json_next(&reader.json) != FG_JSON_END)
+        return bad_json(&reader, "");
+    *ret_message = message;
+    return FG_OK;
 }
 
 /* --- writing --- */

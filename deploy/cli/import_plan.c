@@ -155,8 +155,9 @@ enum fg_code cli_import_list_make(struct fg_labels *sets, size_t n_sets,
 void cli_import_write_selector(const struct cli_import_list *list,
                                const struct cli_import_series *series, struct fg_buf *out)
 {
-    struct fg_selector selector = {fg_calloc(FG_MAX(list->n_names, 1), sizeof(struct fg_matcher)),
-                                   list->n_names};
+    struct fg_selector selector = {
+        .matchers = fg_calloc(FG_MAX(list->n_names, 1), sizeof(struct fg_matcher)),
+        .n_matchers = list->n_names};
 
     for (size_t i = 0; i < list->n_names; i++) {
         size_t at;

@@ -24,7 +24,8 @@ enum fg_code cli_series_file_write(const char *path, const struct fg_labels *lab
         matchers[i] = (struct fg_matcher){
             .op = FG_MATCH_EQ, .name = labels->items[i].name, .value = labels->items[i].value};
     fg_buf_init(&text, FG_SELECTOR_MAX_BYTES);
-    fg_selector_write(&(struct fg_selector){matchers, labels->count}, &text);
+    fg_selector_write(&(struct fg_selector){.matchers = matchers, .n_matchers = labels->count},
+                      &text);
     fg_buf_putc(&text, '\n');
     if (text.full)
         code = fg_fail(err, FG_E_LIMIT, "%s: labels of more than %d bytes", path,

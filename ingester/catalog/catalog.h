@@ -248,7 +248,7 @@ struct ing_catalog_filter {
 
 /*
  * Returns the series and types that pass, sorted by shard, number, type, in an array in the arena.
- * tenant NULL: none. FG_E_LIMIT: the arena is full.
+ * tenant NULL: none. FG_E_LIMIT: the arena is full. Errors of the selector's `wanted`.
  */
 enum fg_code ing_catalog_select(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
                                 const struct ing_catalog_filter *filter, struct fg_arena *arena,

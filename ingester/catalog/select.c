@@ -16,6 +16,7 @@ static int match_order(const void *left, const void *right)
 struct match_list {
     struct ing_catalog_match *items;
     size_t count, cap;
+    uint64_t n_matched; /* series that were looked at */
 };
 
 static bool match_add(struct match_list *list, struct fg_arena *arena,
@@ -156,20 +157,20 @@ static bool matches(const struct ing_catalog_series *series, uint32_t type,
     return true;
 }
 
-static bool select_one(const struct ing_catalog_series *series,
-                       const struct ing_catalog_filter *filter, struct fg_arena *arena,
-                       struct match_list *list)
+static enum fg_code select_one(const struct ing_catalog_series *series,
+                               const struct ing_catalog_filter *filter, struct fg_arena *arena,
+                               struct match_list *list, struct fg_err *err)
 {
     for (uint32_t t = 0; t < series->kind->n_types; t++)
         if ((atomic_load(&series->seen) >> t & 1) != 0 && matches(series, t, filter->selector) &&
             !match_add(list, arena, series, t))
-            return false;
-    return true;
+            return fg_fail(err, FG_E_LIMIT, "selector matches more than %zu series", list->count);
+    return fg_selector_ask(filter->selector, &list->n_matched, err);
 }
 
-static bool select_all(struct ing_catalog *catalog, const struct ing_catalog_tenant *tenant,
-                       const struct ing_catalog_filter *filter, struct fg_arena *arena,
-                       struct match_list *list)
+static enum fg_code select_all(struct ing_catalog *catalog, const struct ing_catalog_tenant *tenant,
+                               const struct ing_catalog_filter *filter, struct fg_arena *arena,
+                               struct match_list *list, struct fg_err *err)
 {
     struct fg_slice service = only_service(filter->selector);
     struct select_walk walk;
@@ -178,9 +179,9 @@ static bool select_all(struct ing_catalog *catalog, const struct ing_catalog_ten
     while (walk_more(&walk))
         for (uint32_t i = 0; i < walk.n; i++)
             if (passes(walk.series[i], filter, service) &&
-                !select_one(walk.series[i], filter, arena, list))
-                return false;
-    return true;
+                select_one(walk.series[i], filter, arena, list, err) != FG_OK)
+                return err->code;
+    return FG_OK;
 }
 
 enum fg_code ing_catalog_select(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
@@ -190,8 +191,8 @@ enum fg_code ing_catalog_select(struct ing_catalog *catalog, struct ing_catalog_
 {
     struct match_list list = {0};
 
-    if (tenant != NULL && !select_all(catalog, tenant, filter, arena, &list))
-        return fg_fail(err, FG_E_LIMIT, "selector matches more than %zu series", list.count);
+    if (tenant != NULL && select_all(catalog, tenant, filter, arena, &list, err) != FG_OK)
+        return err->code;
     if (list.count > 1)
         qsort(list.items, list.count, sizeof *list.items, match_order);
     *ret_matches = list.items;

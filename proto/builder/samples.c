@@ -40,16 +40,19 @@ enum fg_code fg_builder_group(struct fg_builder *builder, const struct fg_labels
     return FG_OK;
 }
 
+/* Seeded, and each part is mixed into what is not known outside: stacks, groups and spans are the
+ * sender's choice, so it must not know which of them meet in the map. */
 static uint64_t sample_hash(const struct fg_builder *builder, uint32_t group, uint32_t stack,
                             const struct fg_link *link)
 {
-    /* 2^64 divided by the golden ratio spreads the small numbers of groups over all bits. */
-    uint64_t hash = builder->batch->stacks[stack].id.hi ^ (uint64_t)group * 0x9e3779b97f4a7c15u;
+    uint64_t hash = fg_mix64(builder->batch->stacks[stack].id.hi ^ builder->seed);
 
-    if (link != NULL)
-        hash ^=
-            fg_mix64(link->span_id + 1) ^ fg_hash64_table(fg_bytes(link->trace_id, FG_ID_BYTES));
-    return fg_mix64(hash);
+    hash = fg_mix64(hash ^ group);
+    if (link == NULL)
+        return hash;
+    /* + 1: without a span it is another hash than without a link. */
+    hash ^= fg_hash64_table(fg_bytes(link->trace_id, FG_ID_BYTES));
+    return fg_mix64(hash ^ (link->span_id + 1));
 }
 
 static bool same_link(const struct fg_builder *builder, uint32_t index, const struct fg_link *link)

@@ -13,6 +13,11 @@ enum {
 
 /* ---- the selector ---- */
 
+static enum fg_code is_wanted(void *query, struct fg_err *err)
+{
+    return qry_query_check(query, err);
+}
+
 static enum fg_code take_selector(struct qry_reader *reader, const struct qry_selection *selection,
                                   const char *profile_type, struct fg_err *err)
 {
@@ -28,7 +33,7 @@ static enum fg_code take_selector(struct qry_reader *reader, const struct qry_se
         matchers[n++] = (struct fg_matcher){.op = FG_MATCH_EQ,
                                             .name = FG_LIT(FG_LABEL_PROFILE_TYPE),
                                             .value = fg_cstr(profile_type)};
-    reader->selector = (struct fg_selector){matchers, n};
+    reader->selector = (struct fg_selector){matchers, n, is_wanted, reader->query};
     return FG_OK;
 }
 

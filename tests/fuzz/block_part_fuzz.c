@@ -104,7 +104,7 @@ static void read_names(struct fg_slice file, const struct fg_block_index *index,
 
 static void select_series(const struct fg_block_index *index, struct fg_arena *arena)
 {
-    struct fg_selector selector = {NULL, 0};
+    struct fg_selector selector = {0};
     struct fg_block_match *matches;
     struct fg_err err;
     uint32_t count;

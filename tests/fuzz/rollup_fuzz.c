@@ -30,7 +30,7 @@ static void plan(const struct fg_rollups *nodes, struct fg_arena *arena, enum fg
                  int64_t start_ns)
 {
     struct fg_matcher matcher = {FG_MATCH_NE, FG_LIT("region"), FG_LIT("eu"), NULL};
-    struct fg_selector selector = {&matcher, 1};
+    struct fg_selector selector = {.matchers = &matcher, .n_matchers = 1};
     struct fg_plan_query query = {.selector = &selector, .form = what};
     struct fg_plan_source sources[2] = {
         {.id = {1, 1}, .n_profiles = 10, .raw_bytes = 1000, .rollups = nodes},

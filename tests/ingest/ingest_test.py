@@ -36,6 +36,10 @@ overrides:
   few-labels: {max_label_names_per_series: 3}
   small: {max_profile_size_bytes: 1KiB, ingestion_body_limit_mb: 0.002}
   slow: {ingestion_rate_mb: 0.0001, ingestion_burst_size_mb: 0.001}
+  vain-bomb: {ingestion_rate_mb: 0.5, ingestion_burst_size_mb: 2}
+  vain-text: {ingestion_rate_mb: 0.5, ingestion_burst_size_mb: 2}
+  vain-json: {ingestion_rate_mb: 0.5, ingestion_burst_size_mb: 2}
+  vain-call: {ingestion_rate_mb: 0.5, ingestion_burst_size_mb: 2}
   monthly: {ingestion_limit: {period_type: month, period_limit_mb: 0.01}}
   recent: {reject_older_than: 1h}
   brief: {retention_period: 7d}
@@ -353,6 +357,20 @@ def case_rate_limit(server):
     check(statuses[0][0] == 200 and refused, "%s", statuses)
     check("ingestion_rate_mb" in refused[0], "%s", refused[0])
     check(server.total("slow") == 40_000_000 * sum(status == 200 for status, _ in statuses), "not what was taken")
+
+
+def case_messages_that_cannot_be_read_count_for_the_rate(server):
+    """Each is a few kilobytes and decompresses to megabytes, which the rate counts: else they would cost their sender nothing."""
+    push = "/push.v1.PusherService/Push"
+    export_call = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
+    for tenant, path, kind, message in (("vain-bomb", push, "proto", bytes(48 << 20)),
+                                        ("vain-call", export_call, "proto", bytes(48 << 20)),
+                                        ("vain-text", push, "proto", b"\xff" * (8 << 20)),
+                                        ("vain-json", push, "json", b'{"series":[' + b"{}," * (1 << 20) + b"]}")):
+        headers, body, answers = {"Content-Type": "application/" + kind, "Content-Encoding": "gzip"}, gzip.compress(message), []
+        while not answers or ("limits.ingestion_rate_mb" not in answers[-1][1] and len(answers) < 20):
+            answers.append(server.send(path, body, tenant, headers))
+        check(1 < len(answers) < 20 and answers[0][0] in (400, 429), "%s: %s", tenant, answers)
 
 
 def case_limit_of_a_period(server):

@@ -186,7 +186,8 @@ struct fg_block_match {
 
 /*
  * Finds the series and types that match, ascending, of types that occur in profiles. It uses the
- * postings, except for labels that are derived from the type (fg_labels_with_type()).
+ * postings, except for labels that are derived from the type (fg_labels_with_type()). Errors of the
+ * selector's `wanted`.
  */
 enum fg_code fg_block_select(const struct fg_block_index *index, const struct fg_selector *selector,
                              struct fg_arena *arena, struct fg_block_match **ret_matches,

@@ -18,9 +18,12 @@ static int number_of_type(const struct fg_matcher *matcher)
 }
 
 /* Takes out of `live` the series that do not match. A series without the label has the value "". */
-static void match_labels(const struct fg_block_index *index, const struct fg_matcher *matcher,
-                         bool *matched, bool *live)
+static enum fg_code match_labels(const struct fg_block_index *index,
+                                 const struct fg_selector *selector,
+                                 const struct fg_matcher *matcher, bool *matched, bool *live,
+                                 struct fg_err *err)
 {
+    uint64_t n_matched = 0;
     bool without = fg_matcher_matches(matcher, fg_bytes(NULL, 0));
 
     memset(matched, without, index->n_series * sizeof *matched);
@@ -32,9 +35,12 @@ static void match_labels(const struct fg_block_index *index, const struct fg_mat
 
         for (uint32_t k = 0; match != without && k < posting->n_series; k++)
             matched[posting->series[k]] = match;
+        if (fg_selector_ask(selector, &n_matched, err) != FG_OK)
+            return err->code;
     }
     for (uint32_t s = 0; s < index->n_series; s++)
         live[s] = live[s] && matched[s];
+    return FG_OK;
 }
 
 /* What decides about the labels made from a series' types. */
@@ -91,8 +97,9 @@ enum fg_code fg_block_select_series(const struct fg_block_index *index,
         return fg_block_no_room(err, "series");
     memset(live, true, index->n_series * sizeof *live);
     for (size_t i = 0; i < selector->n_matchers; i++)
-        if (number_of_type(&selector->matchers[i]) < 0)
-            match_labels(index, &selector->matchers[i], matched, live);
+        if (number_of_type(&selector->matchers[i]) < 0 &&
+            match_labels(index, selector, &selector->matchers[i], matched, live, err) != FG_OK)
+            return err->code;
     *ret_live = live;
     return FG_OK;
 }

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 enum { QUERIERS = 2, REQUEST_MAX_BYTES = 8192, ANSWER_MAX_BYTES = 65536, HOLE_CLIENTS = 4 };
+enum { EVENT_BYTES = 12 * 1024 * 1024 };
 
 /* One querier: its next answer and the last request that it got. */
 struct querier {
@@ -33,6 +34,24 @@ struct fixture {
     int hole[1 + HOLE_CLIENTS]; /* sockets of black_hole(); -1: none */
 };
 
+/* Answers with an event of progress, and one of EVENT_BYTES. */
+static bool answer_events(struct fake_connection *connection)
+{
+    static const char headers[] = "Content-Type: text/event-stream\r\n";
+    struct fg_buf body;
+    bool sent;
+
+    fg_buf_init(&body, SIZE_MAX);
+    fg_buf_puts(&body, "event: progress\ndata: 1\n\nevent: answer\ndata: ");
+    fg_assert(fg_buf_reserve(&body, EVENT_BYTES));
+    memset(body.ptr + body.len, 'x', EVENT_BYTES);
+    body.len += EVENT_BYTES;
+    fg_buf_puts(&body, "\n\n");
+    sent = fake_respond(connection, 200, headers, fg_buf_slice(&body));
+    fg_buf_done(&body);
+    return sent;
+}
+
 static void answer(struct fake_connection *connection, void *arg)
 {
     static const char headers[] =
@@ -47,6 +66,11 @@ static void answer(struct fake_connection *connection, void *arg)
             fake_wait_gone(connection);
             (void)atomic_fetch_add(&querier->left, 1);
             return;
+        }
+        if (strstr(querier->request, "progress=true") != NULL) {
+            if (!answer_events(connection))
+                return;
+            continue;
         }
         if (!fake_respond(connection, atomic_load(&querier->status), headers,
                           strstr(querier->request, "large") != NULL ? fg_bytes(large, sizeof large)
@@ -299,6 +323,19 @@ static void a_response_beyond_the_limit_is_an_error_of_the_server(void **state)
     assert_int_equal(ask(f, "GET /pyroscope/render HTTP/1.1", NULL), 200);
 }
 
+static void a_large_event_passes(void **state)
+{
+    struct fixture *f = *state;
+    const char *body;
+
+    f->settings.answer_max_bytes = 2 * (uint64_t)EVENT_BYTES;
+    assert_int_equal(ask(f, "GET /pyroscope/render?progress=true HTTP/1.1", NULL), 200);
+    body = http_ask_body(&f->served.answer);
+    assert_non_null(strstr(body, "event: progress\ndata: 1\n\n"));
+    assert_non_null(strstr(body, "event: answer\ndata: x"));
+    assert_true(f->served.answer.len > EVENT_BYTES);
+}
+
 static void grpc_is_refused_with_the_reason(void **state)
 {
     struct fixture *f = *state;
@@ -432,6 +469,7 @@ int main(void)
             teardown),
         cmocka_unit_test_setup_teardown(a_response_beyond_the_limit_is_an_error_of_the_server,
                                         setup, teardown),
+        cmocka_unit_test_setup_teardown(a_large_event_passes, setup, teardown),
         cmocka_unit_test_setup_teardown(grpc_is_refused_with_the_reason, setup, teardown),
         cmocka_unit_test_setup_teardown(paths_keep_their_escapes, setup, teardown),
         cmocka_unit_test_setup_teardown(

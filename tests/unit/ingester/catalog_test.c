@@ -173,6 +173,31 @@ static void series_are_found_by_their_numbers(void **state)
 }
 
 /* More than are copied under the lock at a time, with gaps of all sizes between them. */
+static enum fg_code wanted_thrice(void *arg, struct fg_err *err)
+{
+    unsigned *asked = arg;
+
+    return ++*asked < 3 ? FG_OK : fg_fail(err, FG_E_DEADLINE, "nobody waits any more");
+}
+
+/* A selection goes on only as long as somebody waits for it. */
+static void assert_unwanted(struct ing_catalog *catalog, struct ing_catalog_tenant *tenant,
+                            struct fg_arena *arena)
+{
+    unsigned asked = 0;
+    const struct fg_selector selector = {.wanted = wanted_thrice, .wanted_arg = &asked};
+    struct ing_catalog_match *matches;
+    size_t n_matches;
+    struct fg_err err;
+
+    assert_int_equal(
+        ing_catalog_select(catalog, tenant,
+                           &(struct ing_catalog_filter){&selector, INT64_MIN, INT64_MAX}, arena,
+                           &matches, &n_matches, &err),
+        FG_E_DEADLINE);
+    assert_int_equal(asked, 3);
+}
+
 static void many_series_are_selected_listed_and_counted(void **state)
 {
     enum { COUNT = 9000, EVERY = 7 };
@@ -210,6 +235,7 @@ static void many_series_are_selected_listed_and_counted(void **state)
                                &matches, &n_matches, &err),
             FG_OK);
         assert_int_equal(n_matches, 2 * want);
+        assert_unwanted(catalog, tenant, arena);
         for (size_t i = 0; i < want; i++) {
             assert_true(i == 0 || series[i - 1]->number < series[i]->number);
             assert_ptr_equal(matches[2 * i].series, series[i]);

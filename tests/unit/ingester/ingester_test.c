@@ -781,19 +781,19 @@ static void bad_deletions_are_refused(void **state)
     fg_buf_init(&text, SIZE_MAX);
     query.without = &without;
     assert_int_equal(head_select(&head, &query, &text), FG_E_INVALID);
-    deletion = (struct fg_deletion){.selector = {&bad, 1}};
+    deletion = (struct fg_deletion){.selector = {.matchers = &bad, .n_matchers = 1}};
     assert_int_equal(head_series(&head, &query, NULL, 0, &text), FG_E_INVALID);
     without = (struct fg_deletions){.items = many, .count = 100000};
     assert_int_equal(head_points(&head, &query, &text), FG_E_LIMIT);
     for (size_t i = 0; i < 100000; i++)
         matchers[i] =
             (struct fg_matcher){FG_MATCH_RE, FG_LIT("zone"), FG_LIT("(a{1,30}){1,30}"), NULL};
-    many[0].selector = (struct fg_selector){matchers, 100000};
+    many[0].selector = (struct fg_selector){.matchers = matchers, .n_matchers = 100000};
     without.count = 1;
     assert_int_equal(head_select(&head, &query, &text), FG_E_INVALID);
     many[0].selector.n_matchers = FG_DELETIONS_REGEX_MAX;
     assert_int_equal(head_select(&head, &query, &text), FG_OK);
-    many[1].selector = (struct fg_selector){matchers, 1};
+    many[1].selector = (struct fg_selector){.matchers = matchers, .n_matchers = 1};
     without.count = 2;
     assert_int_equal(head_select(&head, &query, &text), FG_E_LIMIT);
     free(many);

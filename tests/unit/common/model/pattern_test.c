@@ -197,7 +197,7 @@ static void bad_patterns_are_refused_with_the_reason(void **state)
     memset(longer, '.', sizeof longer);
     assert_int_equal(fg_pattern_init(&pattern, fg_bytes(longer, sizeof longer), arena, &err),
                      FG_E_INVALID);
-    assert_string_equal(err.msg, "pattern of 4098 bytes is longer than 4096");
+    assert_string_equal(err.msg, "pattern of 65538 bytes is longer than 65536");
 }
 
 int main(void)

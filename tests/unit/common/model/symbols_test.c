@@ -1,4 +1,5 @@
 #include "common/model/symbols.h"
+#include "tests/lib/map_look.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -193,6 +194,48 @@ static void import_copies_the_content(void **state)
     fg_symbols_done(&into);
 }
 
+/* A step of the hash whose inputs are all known. */
+static uint64_t known_step(uint64_t state, uint64_t value)
+{
+    return fg_mix64(state ^ value) + UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* Lines, first lines and offsets are numbers of the sender's: each is chosen so that, without a
+ * secret, all entries would have one hash. */
+static void chosen_numbers_do_not_meet_in_a_map(void **state)
+{
+    enum { ENTRIES = 4000, MOST = 10 };
+    struct fg_symbols symbols;
+
+    (void)state;
+    fg_symbols_init(&symbols);
+    for (uint32_t i = 0; i < ENTRIES; i++) {
+        struct fg_function function = {.start_line = 0};
+        struct fg_mapping mapping = {.start = i + 1};
+        struct fg_location location = {.address = i + 1, .mapping = FG_NO_MAPPING, .n_lines = 1};
+        uint64_t at = known_step(location.address, (uint64_t)FG_NO_MAPPING << 1);
+        struct fg_line line = {0, (int64_t)known_step(at, 0)};
+        char text[16];
+
+        (void)snprintf(text, sizeof text, "f%u", i);
+        function.name = fg_symbols_string(&symbols, fg_cstr(text));
+        function.start_line = (int64_t)known_step((uint64_t)function.name << 32, 0);
+        (void)fg_symbols_function(&symbols, &function);
+        mapping.offset = known_step(mapping.start, mapping.limit);
+        (void)fg_symbols_mapping(&symbols, &mapping);
+        (void)fg_symbols_location(&symbols, &location, &line);
+    }
+    assert_int_equal(symbols.n_functions, ENTRIES);
+    assert_int_equal(symbols.n_locations, ENTRIES);
+    print_message("  functions %.1f, mappings %.1f, locations %.1f slots away\n",
+                  map_look_distance(&symbols.function_map), map_look_distance(&symbols.mapping_map),
+                  map_look_distance(&symbols.location_map));
+    assert_true(map_look_distance(&symbols.function_map) < MOST);
+    assert_true(map_look_distance(&symbols.mapping_map) < MOST);
+    assert_true(map_look_distance(&symbols.location_map) < MOST);
+    fg_symbols_done(&symbols);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +244,7 @@ int main(void)
         cmocka_unit_test(symbols_are_decoded_as_encoded),
         cmocka_unit_test(deltas_that_do_not_fit_are_refused),
         cmocka_unit_test(import_copies_the_content),
+        cmocka_unit_test(chosen_numbers_do_not_meet_in_a_map),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

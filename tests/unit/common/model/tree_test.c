@@ -1,5 +1,6 @@
 #include "common/model/flame.h"
 #include "common/model/tree.h"
+#include "tests/lib/map_look.h"
 #include "tests/lib/slow_stacks.h"
 
 #include <setjmp.h>
@@ -495,6 +496,33 @@ static void the_call_site_of_the_empty_stack(void **state)
     fg_tree_done(&tree);
 }
 
+/* Who sends the stacks chooses which functions call which: those whose pairs would fall into one
+ * slot of the map, if nothing of it were secret. */
+static void chosen_calls_do_not_meet_in_the_map(void **state)
+{
+    enum { PARENTS = 64, NAMES = 20000, SLOT_BITS = 0x3ff, MOST = 20 };
+    struct fg_tree tree;
+
+    (void)state;
+    fg_tree_init(&tree);
+    for (uint32_t i = 0; i < NAMES; i++) {
+        char text[16];
+
+        (void)snprintf(text, sizeof text, "f%u", i);
+        assert_int_equal(fg_symbols_name_location(&tree.symbols, fg_cstr(text)), i);
+    }
+    for (uint32_t parent = 0; parent < PARENTS; parent++)
+        assert_int_equal(fg_tree_child(&tree, FG_TREE_ROOT, parent), parent);
+    for (uint32_t parent = 0; parent < PARENTS; parent++)
+        for (uint32_t i = 0; i < NAMES; i++)
+            if ((fg_mix64((uint64_t)parent << 32 | i) & SLOT_BITS) == 0)
+                (void)fg_tree_child(&tree, parent, i);
+    print_message("  %u nodes, %.1f slots away\n", tree.n_nodes, map_look_distance(&tree.map));
+    assert_true(tree.n_nodes > 1000);
+    assert_true(map_look_distance(&tree.map) < MOST);
+    fg_tree_done(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -511,6 +539,7 @@ int main(void)
         cmocka_unit_test(trees_are_decoded_as_encoded),
         cmocka_unit_test(bad_trees_are_refused),
         cmocka_unit_test(a_sealed_tree_keeps_its_nodes),
+        cmocka_unit_test(chosen_calls_do_not_meet_in_the_map),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

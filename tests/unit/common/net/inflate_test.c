@@ -158,6 +158,7 @@ static void test_bombs(void **state)
         print_message("  coding %d: %zu bytes\n", (int)coding, f->packed.len);
         assert_int_equal(inflate_packed(f, coding, LIMIT), FG_E_TOO_LARGE);
         assert_true(f->out.cap <= LIMIT + 1);
+        assert_int_equal(f->out.len, LIMIT + 1); /* what it has cost */
     }
     fg_buf_clear(&f->packed);
     zstd_to(&f->packed, fg_buf_slice(&f->plain), true, 0);

@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -121,29 +122,41 @@ static void refuses_what_is_wrong(void **state)
     }
 }
 
-static void says_which_field(void **state)
-{
-    struct fixture *f = *state;
-    ProtobufCMessage *message;
-
-    assert_int_equal(fg_pbjson_read(FG_LIT("{\"start\":\"x\"}"),
-                                    &querier__v1__series_request__descriptor, f->arena, &message,
-                                    &f->err),
-                     FG_E_INVALID);
-    assert_string_equal(f->err.msg, "invalid value for int64 field start: \"x\"");
-}
-
-static void names_a_key_that_is_there_twice(void **state)
+static void says_what_is_wrong(void **state)
 {
     static const struct {
         const char *in, *want;
     } cases[] = {
-        {"{\"start\":1,\"start\":2}", "line 1, column 18: key \"start\" is there twice"},
-        {"{\"start\":1,\n \"start\" :1}", "line 2, column 8: key \"start\" is there twice"},
-        {"{\"unknown\":{\"a\":1,\"a\":1}}", "line 1, column 21: key \"a\" is there twice"},
-        {"{\"a\\\"b\":1,\"a\\\"b\":1}", "line 1, column 16: key \"a\\\"b\" is there twice"},
-        {"{\"a_name_that_is_longer_than_twenty\":1,\"a_name_that_is_longer_than_twenty\":1}",
-         "line 1, column 74: key \"a_name_that_is_longer_than_twenty\" is there twice"},
+        {"{\"start\":\"x\"}", "invalid value for int64 field start: \"x\""},
+        {"{\"start\": {\"a\":[1]} ,\"end\":1}", "invalid value for int64 field start: {\"a\":[1]}"},
+        {"{\"matchers\":[\"a\" , [2]]}", "invalid value for string field matchers: [2]"},
+        {"{\"matchers\":[null]}", "invalid value for string field matchers: null"},
+        {"{\"matchers\":[\"\\u0000\"]}", "invalid value for string field matchers: \"\\u0000\""},
+        {"{\"start\":[1,}", "byte 12: expected a value"},
+        {"{\"start\":1} x", "byte 12: unexpected data after the value"},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        ProtobufCMessage *message;
+
+        print_message("  %s\n", cases[i].in);
+        assert_int_equal(fg_pbjson_read(fg_cstr(cases[i].in),
+                                        &querier__v1__series_request__descriptor, f->arena,
+                                        &message, &f->err),
+                         FG_E_INVALID);
+        assert_string_equal(f->err.msg, cases[i].want);
+    }
+}
+
+static void names_a_field_that_is_there_twice(void **state)
+{
+    static const struct {
+        const char *in, *want;
+    } cases[] = {
+        {"{\"start\":1,\"start\":2}", "field start is there twice"},
+        {"{\"start\":1,\n \"start\" :1}", "field start is there twice"},
+        {"{\"start\":1,\"\\u0073tart\":1}", "field start is there twice"},
         /* In its two spellings. */
         {"{\"labelNames\":[],\"start\":1,\"label_names\":[]}", "field label_names is there twice"},
         {"{\"label_names\":null,\"labelNames\":[\"a\"]}", "field label_names is there twice"},
@@ -188,6 +201,31 @@ static void stops_at_the_arena(void **state)
                                     &f->err),
                      FG_E_LIMIT);
     fg_arena_destroy(small);
+}
+
+/* A tree of a text of empty objects takes eighty times its size. */
+static void takes_no_memory_but_the_arena(void **state)
+{
+    enum { OBJECTS = 1000000, MOST_KIB = 64 * 1024 };
+    struct fixture *f = *state;
+    struct rusage before, after;
+    ProtobufCMessage *message;
+    struct fg_buf text;
+
+    fg_buf_init(&text, (size_t)8 << 20);
+    fg_buf_puts(&text, "{\"unknown\":[{}");
+    for (unsigned i = 1; i < OBJECTS; i++)
+        fg_buf_puts(&text, ",{}");
+    fg_buf_puts(&text, "],\"start\":1}");
+    assert_false(text.full);
+    assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
+    assert_int_equal(fg_pbjson_read(fg_buf_slice(&text), &querier__v1__series_request__descriptor,
+                                    f->arena, &message, &f->err),
+                     FG_OK);
+    assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
+    print_message("  %ld KiB more\n", after.ru_maxrss - before.ru_maxrss);
+    assert_true(after.ru_maxrss - before.ru_maxrss < MOST_KIB);
+    fg_buf_done(&text);
 }
 
 /* --- writing --- */
@@ -282,10 +320,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(reads_every_spelling, setup, teardown),
         cmocka_unit_test_setup_teardown(refuses_what_is_wrong, setup, teardown),
-        cmocka_unit_test_setup_teardown(says_which_field, setup, teardown),
-        cmocka_unit_test_setup_teardown(names_a_key_that_is_there_twice, setup, teardown),
+        cmocka_unit_test_setup_teardown(says_what_is_wrong, setup, teardown),
+        cmocka_unit_test_setup_teardown(names_a_field_that_is_there_twice, setup, teardown),
         cmocka_unit_test_setup_teardown(stops_at_depth, setup, teardown),
         cmocka_unit_test_setup_teardown(stops_at_the_arena, setup, teardown),
+        cmocka_unit_test_setup_teardown(takes_no_memory_but_the_arena, setup, teardown),
         cmocka_unit_test_setup_teardown(writes_doubles, setup, teardown),
         cmocka_unit_test_setup_teardown(keeps_bytes, setup, teardown),
         cmocka_unit_test_setup_teardown(binary_is_the_same_message, setup, teardown),

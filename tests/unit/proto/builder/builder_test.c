@@ -1,6 +1,7 @@
 /* The builder against a slow and obvious one: a list of samples searched from the front. */
-#include "proto/builder/builder.h"
+#include "proto/builder/impl.h"
 #include "tests/lib/batch_folded.h"
+#include "tests/lib/map_look.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -325,6 +326,44 @@ static void labels_check(void **state)
     }
 }
 
+/* Spans are the sender's choice, and groups are numbered as they come: each span is chosen so that,
+ * without a secret, all samples of a stack would have one hash. */
+static void chosen_spans_do_not_meet_in_the_map(void **state)
+{
+    enum { ROWS = 4000, MOST = 10, ARENA_BYTES = 16 * 1024 * 1024 };
+    const struct fg_upload upload = plain_upload();
+    const int64_t values[TYPES] = {1, 1, 1};
+    struct fg_arena *arena = fg_arena_create(ARENA_BYTES);
+    struct fg_value_type types[TYPES] = {{FG_LIT("a"), FG_LIT("count")}};
+    struct fg_batch batch = {.types = types, .n_types = TYPES};
+    struct fg_decode_counts counts = {0};
+    struct fg_builder *builder = fg_builder_create(arena, &upload.limits, &batch, &counts);
+    uint32_t stack = 0;
+    struct fg_err err;
+
+    (void)state;
+    assert_non_null(builder);
+    assert_int_equal(fg_builder_stack(builder, NULL, 0, &stack, &err), FG_OK);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        uint64_t of_group = (uint64_t)i * 0x9e3779b97f4a7c15u;
+        struct fg_link link = {.span_id = map_look_unmix(of_group ^ 5) - 1};
+        struct fg_label label = {FG_LIT("g"), FG_LIT("")};
+        char text[16];
+        uint32_t group;
+
+        (void)snprintf(text, sizeof text, "%u", i);
+        label.value = fg_arena_copy(arena, fg_cstr(text));
+        assert_int_equal(fg_builder_group(builder, &(struct fg_labels){&label, 1}, &group, &err),
+                         FG_OK);
+        assert_int_equal(group, i);
+        assert_int_equal(fg_builder_sample(builder, group, stack, &link, values, &err), FG_OK);
+    }
+    assert_int_equal(builder->n_rows, ROWS);
+    print_message("  %.1f slots away\n", map_look_distance(&builder->samples));
+    assert_true(map_look_distance(&builder->samples) < MOST);
+    fg_arena_destroy(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +372,7 @@ int main(void)
         cmocka_unit_test(long_stacks_have_ids),
         cmocka_unit_test(lines_of_functions_are_locations),
         cmocka_unit_test(labels_check),
+        cmocka_unit_test(chosen_spans_do_not_meet_in_the_map),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -468,7 +468,7 @@ static void selection_equals_the_slow_one(void **state)
         open_file(&opened, fg_buf_slice(&file));
         open_part(&opened, 0);
         for (size_t i = 0; i < FG_COUNT(selectors); i++) {
-            struct fg_selector selector = {NULL, 0};
+            struct fg_selector selector = {0};
             struct fg_block_match *matches;
             struct fg_err err;
             uint32_t count;
@@ -483,6 +483,43 @@ static void selection_equals_the_slow_one(void **state)
         fg_buf_done(&file);
         free(block);
     }
+}
+
+static enum fg_code unwanted(void *arg, struct fg_err *err)
+{
+    ++*(unsigned *)arg;
+    return fg_fail(err, FG_E_DEADLINE, "nobody waits any more");
+}
+
+/* Values of a label: enough of them that somebody is asked. */
+static void a_selection_ends_when_nobody_waits_for_it(void **state)
+{
+    enum { VALUES = 2 * FG_SELECTOR_ASK_EVERY };
+    struct fg_label_posting postings[VALUES];
+    const struct fg_block_index index = {.postings = postings, .n_postings = VALUES};
+    struct fg_arena *arena = fg_arena_create(1 << 20);
+    struct fg_selector selector = {0};
+    struct fg_block_match *matches;
+    unsigned asked = 0;
+    struct fg_err err;
+    uint32_t count;
+
+    (void)state;
+    for (unsigned i = 0; i < VALUES; i++) {
+        char *value = fg_arena_printf(arena, "%04u", i);
+
+        assert_non_null(value);
+        postings[i] = (struct fg_label_posting){.name = FG_LIT("pod"), .value = fg_cstr(value)};
+    }
+    must(fg_selector_parse(FG_LIT("{pod=~\"0.*\"}"), arena, &selector, &err), &err);
+    must(fg_block_select(&index, &selector, arena, &matches, &count, &err), &err);
+    selector.wanted = unwanted;
+    selector.wanted_arg = &asked;
+    assert_int_equal(fg_block_select(&index, &selector, arena, &matches, &count, &err),
+                     FG_E_DEADLINE);
+    assert_int_equal(asked, 1);
+    fg_selector_done(&selector);
+    fg_arena_destroy(arena);
 }
 
 static void parts_are_found_by_name(void **state)
@@ -750,6 +787,7 @@ int main(void)
         cmocka_unit_test(sums_give_the_values_of_the_tree),
         cmocka_unit_test(only_pages_of_the_time_are_marked),
         cmocka_unit_test(selection_equals_the_slow_one),
+        cmocka_unit_test(a_selection_ends_when_nobody_waits_for_it),
         cmocka_unit_test(parts_are_found_by_name),
         cmocka_unit_test(good_blocks_verify),
         cmocka_unit_test(every_changed_byte_is_detected),
