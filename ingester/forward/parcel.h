@@ -100,6 +100,7 @@ struct ing_parcel_answer {
     bool came;
     unsigned status;
     struct fg_slice body;
+    bool is_proto;          /* its Content-Type is application/proto */
     bool of_limit;          /* it names a limit of the tenant (RateLimit) */
     int64_t retry_after_ns; /* 0: not said */
 };

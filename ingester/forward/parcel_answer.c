@@ -1,6 +1,7 @@
 #include "common/base/time.h"
 #include "ingester/forward/parcel_impl.h"
 #include "proto/forward_v1.pb-c.h"
+#include "proto/push_v1.pb-c.h"
 
 #include <jansson.h>
 
@@ -227,6 +228,25 @@ static void close_round(struct ing_parcel *parcel, const char *reason)
         }
 }
 
+/* An answer of push.v1 says nothing of the profile, so one is taken only if it is of the protocol
+ * at all: type and message. A page of a proxy, with status 200 as well, is neither. */
+static enum ing_sender_result
+take_pushed(struct ing_parcel *parcel, const struct ing_parcel_answer *answer, struct fg_err *err)
+{
+    Push__V1__PushResponse *response =
+        answer->is_proto ? push__v1__push_response__unpack(NULL, answer->body.len, answer->body.ptr)
+                         : NULL;
+
+    if (response == NULL) {
+        (void)fg_fail(err, FG_E_UNAVAILABLE, "an answer that is none of push.v1");
+        return SENDER_AWAY;
+    }
+    push__v1__push_response__free_unpacked(response, NULL);
+    close_round(parcel, NULL);
+    parcel->n_stored += parcel->n_sent;
+    return SENDER_TAKEN;
+}
+
 /* The target itself refuses the round. */
 static void take_refusal(struct ing_parcel *parcel, unsigned status, const char *reason)
 {
@@ -247,13 +267,9 @@ enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
     *ret_unknown = false;
     if (!answer->came)
         return SENDER_AWAY;
-    if (answer->status == 200) {
-        if (!parcel->push)
-            return take_results(parcel, answer->body, err);
-        close_round(parcel, NULL);
-        parcel->n_stored += parcel->n_sent;
-        return SENDER_TAKEN;
-    }
+    if (answer->status == 200)
+        return parcel->push ? take_pushed(parcel, answer, err)
+                            : take_results(parcel, answer->body, err);
     (void)fg_fail(err, FG_E_UNAVAILABLE, "status %u: %.*s", answer->status, FG_S(text));
     /* An older server behind the same address: it reads version 1. */
     if (parcel->message->version > 1 && is_other_version(answer)) {

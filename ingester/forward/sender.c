@@ -120,6 +120,7 @@ static enum fg_code run_answer(struct fg_job *job, struct fg_err *err)
         .came = request->code == FG_OK,
         .status = request->status,
         .body = fg_buf_slice(&request->answer),
+        .is_proto = fg_slice_starts(fg_client_header(request, "Content-Type"), "application/proto"),
         .of_limit = fg_client_header(request, "RateLimit").ptr != NULL,
         .retry_after_ns = retry_after_ns(sending),
     };

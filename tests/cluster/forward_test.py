@@ -384,6 +384,8 @@ class Elsewhere(http.server.BaseHTTPRequestHandler):
             else:
                 owner.bodies.append(body)
         self.send_response(status)
+        if not answer:
+            self.send_header("Content-Type", "application/proto")
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
@@ -403,6 +405,7 @@ class Issuer(http.server.BaseHTTPRequestHandler):
         with owner.lock:
             status, answer = owner.token(self.headers, body) if self.path == "/token" else owner.take(self.headers, body)
         self.send_response(status)
+        self.send_header("Content-Type", "application/json" if answer else "application/proto")
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
@@ -435,7 +438,7 @@ class TokenTarget:
             self.refused += 1
             return 401, b"{}"
         self.bodies.append(body)
-        return 200, b"{}"
+        return 200, b""
 
     def revoke(self):
         with self.lock:
@@ -587,11 +590,11 @@ def resend_elsewhere():
         double.close()
 
 
-def nonsense(status):
+def nonsense(status, protocol):
     """A target that answers with something else than an answer, or a refusal of its own, has decided nothing."""
-    double = Double(garbage=3, garbage_status=status)
+    double = Double(garbage=10**6, garbage_status=status)
     try:
-        with flamegrid.Server(*targets(target(double.port, protocol="flamegrid"))) as node:
+        with flamegrid.Server(*targets(target(double.port, protocol=protocol))) as node:
             node.start().wait_ready()
             pushed, _ = flamegrid.Client(node.port).send("POST", "/ingest?name=shop&from=%d" % START_S, b"main;work 3\n")
             flamegrid.check(pushed == 200, "%d", pushed)
@@ -671,8 +674,9 @@ def main():
     tally.run("forward: a resend, kills and cuts", resend_with_kills, seed, arguments.seconds)
     tally.run("forward: a resend is ended", resend_is_ended, seed)
     tally.run("forward: a resend to a server without forward.v1", resend_elsewhere)
-    tally.run("forward: 200 with nonsense", nonsense, 200)
-    tally.run("forward: 400 of a proxy", nonsense, 400)
+    for protocol in ("flamegrid", "push"):
+        tally.run("forward: 200 with nonsense, %s" % protocol, nonsense, 200, protocol)
+        tally.run("forward: 400 of a proxy, %s" % protocol, nonsense, 400, protocol)
     tally.run("forward: a file of the settings that is missing", missing_file, seed)
     tally.run("forward: tokens of OAuth 2", oauth2)
     tally.run("forward: a token that is refused", wrong_token, seed)

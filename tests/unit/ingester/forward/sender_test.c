@@ -119,14 +119,15 @@ static void handle(struct fake_connection *connection, void *arg)
 
     while (goes_on && fake_read(connection, request, REQUEST_MAX_BYTES)) {
         struct fg_buf out;
-        const char *headers;
+        char headers[128];
         unsigned status;
         bool hangs;
 
         fg_buf_init(&out, REQUEST_MAX_BYTES);
         (void)pthread_mutex_lock(&target->lock);
         hangs = target->hangs;
-        headers = target->headers;
+        (void)snprintf(headers, sizeof headers, "Content-Type: application/proto\r\n%s",
+                       target->headers);
         if (hangs)
             target->requests++;
         status = hangs ? 0 : answer(target, request, &out);
