@@ -263,7 +263,19 @@ def case_slips_of_the_fingers(cli):
 def case_a_token_says_which_options_it_lacks(cli):
     for words, want in (("--name a --scopes push", "--tenants is missing"), ("--scopes push", "--name and --tenants are missing"),
                         ("", "--name, --tenants and --scopes are missing")):
-        cli.bad(1, "flamegrid token: %s$" % want, "token", "create", *words.split())
+        cli.bad(2, "flamegrid token: %s; see" % want, "token", "create", *words.split())
+
+
+def case_results_that_cannot_be_written_are_a_failure(cli):
+    """A full disk behind a redirection, for commands that print as they go and for those that print at once."""
+    for words in ("--help", "version", "completion bash", "man query", "query --help", "labels", "labels --types", "labels service_name", "whoami",
+                  "token create --name full --tenants a --scopes push", "tenant create full", "forward ls", "query shop", "push a.folded -n full.cpu"):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([PROGRAM, *words.split()], stdout=full, stderr=subprocess.PIPE, env=cli.environment, cwd=cli.folder, timeout=TIMEOUT_S,
+                                  stdin=subprocess.DEVNULL, check=False)
+        said = done.stderr.decode().splitlines()
+        check(done.returncode == 1, "%s: exit code %d: %s", words, done.returncode, said)
+        check(re.search(r": cannot write output(: No space left on device)?$", said[-1]), "%s: %s", words, said)
 
 
 def case_partial_answers_say_what_they_lack(cli):
@@ -504,8 +516,9 @@ def forward(cli, server):
         found = json.loads(cli.good(*arguments, "--json"))
         check((found["name"], found["profiles"], found["lostProfiles"]) == ("central", at[1], 0), "%s", found)
     check("resend" not in targets()[0], "a dry run has begun a resend")
-    cli.bad(1, "--from TIME is missing", "forward", "resend", "central", "--dry-run")
-    cli.bad(1, "--end allows no other option", "forward", "resend", "central", "--end", "--dry-run")
+    cli.bad(2, "--from TIME is missing", "forward", "resend", "central", "--dry-run")
+    cli.bad(2, "--from xx is not a time", "forward", "resend", "central", "--from", "xx")
+    cli.bad(2, "--end allows no other option", "forward", "resend", "central", "--end", "--dry-run")
     cli.bad(1, "no target of forwarding is called west", "forward", "drop", "west")
     cli.bad(2, "", "forward", "drop")
 
@@ -1311,7 +1324,7 @@ def case_adhoc(cli):
     cli.bad(2, "upload, list, get or delete", "adhoc")
     cli.bad(2, r"upload: FILE\.\.\. has to follow", "adhoc", "upload")
     cli.bad(2, "ID has to follow", "adhoc", "get")
-    cli.bad(1, "--type needs --json", "adhoc", "get", "a", "--type", "cpu")
+    cli.bad(2, "--type needs --json", "adhoc", "get", "a", "--type", "cpu")
     cli.bad(2, "unexpected argument", "adhoc", "delete", "a", "b")
     cli.bad(2, 'did you mean "list"', "adhoc", "lits")
 
