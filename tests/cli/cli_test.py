@@ -1340,6 +1340,38 @@ def case_canary_through_one_and_ask_another(cli):
     check("--through" in words and "--ask" in words and "--url" not in words, "%s", words)
 
 
+class Demanding(http.server.BaseHTTPRequestHandler):
+    """A server that lets nobody in: it does not know the tenant, or with `challenge` not the caller."""
+
+    challenge = None
+
+    def do_POST(self):  # noqa: N802
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = b'{"code":"unauthenticated","message":"who is meant?"}'
+        self.send_response(401)
+        if self.challenge is not None:
+            self.send_header("WWW-Authenticate", self.challenge)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def case_canary_asks_for_scopes_only_if_the_server_does_not_know_it(cli):
+    for challenge, want in ((None, r"the server says 401: who is meant\?$"),
+                            ("Bearer", r"the server says 401: who is meant\?: the canary needs a token with the scopes push and read$")):
+        handler = type("Handler", (Demanding,), {"challenge": challenge})
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+            server.daemon_threads = True
+            threading.Thread(target=server.serve_forever).start()
+            try:
+                cli.bad(1, want, "canary", "--for", "20s", "--through", "http://127.0.0.1:%d" % server.server_address[1])
+            finally:
+                server.shutdown()
+
+
 class Denying(http.server.BaseHTTPRequestHandler):
     """A server that knows the caller, whose token does not do for what the paths of `denied` want."""
 
