@@ -371,7 +371,7 @@ void cli_client_warn_missing(const struct cli_client *client)
 static void read_meta(CURL *curl, struct cli_client_reply *reply)
 {
     curl_off_t retry_after_s = 0;
-    struct curl_header *expired, *challenge;
+    struct curl_header *expired, *header;
     long status = 0;
 
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
@@ -379,7 +379,9 @@ static void read_meta(CURL *curl, struct cli_client_reply *reply)
     reply->status = (unsigned)status;
     reply->retry_after_s = retry_after_s > 0 ? (uint64_t)retry_after_s : 0;
     reply->challenged =
-        curl_easy_header(curl, "WWW-Authenticate", 0, CURLH_HEADER, -1, &challenge) == CURLHE_OK;
+        curl_easy_header(curl, "WWW-Authenticate", 0, CURLH_HEADER, -1, &header) == CURLHE_OK;
+    reply->empty =
+        curl_easy_header(curl, "X-Flamegrid-Empty", 0, CURLH_HEADER, -1, &header) == CURLHE_OK;
     if (curl_easy_header(curl, "X-Flamegrid-Expired", 0, CURLH_HEADER, -1, &expired) != CURLHE_OK ||
         !fg_parse_u64(fg_cstr(expired->value), &reply->expired))
         reply->expired = 0;

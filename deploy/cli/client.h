@@ -90,6 +90,7 @@ struct cli_client_reply {
     uint64_t retry_after_s; /* 0: the server did not say */
     uint64_t expired;       /* profiles that are too old to be kept (X-Flamegrid-Expired) */
     bool challenged;        /* the server does not know who asks (WWW-Authenticate) */
+    bool empty;             /* a flame graph without a stack (X-Flamegrid-Empty) */
     bool second;            /* of a client with CLIENT_SHOWS_GIVEN: hints have its options */
     struct fg_buf body;     /* without its content coding */
 };

@@ -656,6 +656,19 @@ def case_query_folded(cli):
     check(cli.lines("query", "lines") == ["a 10000000", "a;b 20000000"], "lines")
 
 
+def case_a_part_is_asked_for_once(cli):
+    with flamegrid.Server() as server:
+        server.start().wait_ready()
+        there = Cli("http://127.0.0.1:%d" % server.port, cli.folder)
+        there.good("push", "a.folded", "--name", "shop.cpu", "--from", "now-10s")
+        outputs = ("folded", "json", "dot", "speedscope", "firefox", "svg")
+        for output in outputs:
+            there.good("query", "shop", "--function", "work", "--output", output)
+        counts = [line.split()[-1] for line in server.metrics().splitlines()
+                  if line.startswith("pyroscope_request_duration_seconds_count") and 'route="render"' in line]
+        check(counts == [str(len(outputs))], "requests for %d graphs: %s", len(outputs), counts)
+
+
 def case_query_parts(cli):
     check(cli.lines("query", "shop", "--call-site", "main;work") == ["main;work;hash 300000000", "main;work;sort 100000000"],
           "--call-site")
@@ -675,7 +688,10 @@ def case_query_parts(cli):
     cli.bad(1, "no stack of .* that begins with main has the function nope from", "query", "shop", "--call-site", "main", "--function", "nope")
     for output in ("pprof", "goPgo"):
         cli.bad(1, "no stack of .* begins with nope from", "query", "shop", "--call-site", "nope", "--output", output)
-    cli.bad(1, "no profiles of .*nobody", "query", CPU + '{service_name="nobody"}', "--function", "nope")
+    for output in ("folded", "json", "dot", "speedscope", "firefox", "svg"):
+        nobody = ("query", CPU + '{service_name="nobody"}', "--output", output)
+        cli.bad(1, "no profiles of .*nobody", *nobody)
+        cli.bad(1, "no profiles of .*nobody", *nobody, "--function", "nope")
     cli.bad(1, "one of function and regex", "query", "shop", "--function", "work", "--regex", "w.*")
     cli.bad(1, "regex", "query", "shop", "--regex", "(")
 
