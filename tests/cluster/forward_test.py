@@ -605,6 +605,53 @@ def nonsense(status, protocol):
         double.close()
 
 
+class Limiting(http.server.BaseHTTPRequestHandler):
+    """A server that has push.v1 only, and tenants beyond limits of their own: `limits` has for how many seconds."""
+
+    protocol_version = "HTTP/1.1"
+    limits, counts, lock = {}, {}, threading.Lock()
+
+    def do_POST(self):  # noqa: N802
+        self.rfile.read(int(self.headers["Content-Length"]))
+        tenant = self.headers["X-Scope-OrgID"]
+        with self.lock:
+            seconds = self.limits.get(tenant)
+            self.counts[tenant] = self.counts.get(tenant, 0) + (seconds is None)
+        self.send_response(200 if seconds is None else 429)
+        self.send_header("Content-Type", "application/proto")
+        if seconds is not None:
+            self.send_header("RateLimit", '"push";r=0')
+            self.send_header("Retry-After", str(seconds))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def held_tenants():
+    """A tenant that is beyond its limit for a second does not wait for one that is for ten minutes, though profiles of both were received together."""
+    handler = type("Handler", (Limiting,), {"limits": {"a": 600, "b": 1}, "counts": {}})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as there:
+        threading.Thread(target=there.serve_forever, daemon=True).start()
+        try:
+            with flamegrid.Server("--multitenancy_enabled", "true", *targets(target(there.server_port, protocol="push"))) as node:
+                node.start().wait_ready()
+                node.operate("POST", "/api/forward/central/pause")
+                for number in range(10):
+                    status, body = flamegrid.Client(node.port, headers={"X-Scope-OrgID": "ab"[number % 2]}).send(
+                        "POST", "/ingest?name=shop&from=%d" % (START_S + number), b"main;work 3\n")
+                    flamegrid.check(status == 200, "%d %s", status, body)
+                node.operate("POST", "/api/forward/central/resume")
+                wait_until("both are held", lambda: metric(node, "flamegrid_forward_held_tenants") == 2)
+                with Limiting.lock:
+                    del handler.limits["b"]
+                wait_until("all of b is there", lambda: handler.counts.get("b") == 5, 60)
+                flamegrid.check(handler.counts.get("a", 0) == 0 and metric(node, "flamegrid_forward_pending_profiles") >= 5, "%s", handler.counts)
+        finally:
+            there.shutdown()
+
+
 def missing_file(seed):
     """A password that cannot be read is this server's trouble, and told as that; the file heals it."""
     ledger = Ledger(seed)
@@ -677,6 +724,7 @@ def main():
     for protocol in ("flamegrid", "push"):
         tally.run("forward: 200 with nonsense, %s" % protocol, nonsense, 200, protocol)
         tally.run("forward: 400 of a proxy, %s" % protocol, nonsense, 400, protocol)
+    tally.run("forward: two tenants beyond their limits", held_tenants)
     tally.run("forward: a file of the settings that is missing", missing_file, seed)
     tally.run("forward: tokens of OAuth 2", oauth2)
     tally.run("forward: a token that is refused", wrong_token, seed)
