@@ -59,6 +59,19 @@ static enum ing_sender_result hold_batches(struct ing_parcel *parcel,
     return SENDER_TAKEN;
 }
 
+/* A batch is refused for lack of something, such as room for series. The code does not tell whether
+ * others lack it, too, so the target counts as busy; but if the limit is the tenant's own it will
+ * refuse this batch for long, and what others have behind it is not to wait for that. */
+static void let_others_pass(struct ing_parcel *parcel, struct ing_parcel_batch *batch)
+{
+    if (!ing_parcel_has_tenants(parcel) || ing_parcel_is_of_page(parcel) ||
+        !ing_outbox_hold(parcel->common->outbox, parcel->span.target,
+                         ing_parcel_tenant_of(parcel->first), parcel->common->pass_ns))
+        return;
+    for (uint32_t i = 0; i < batch->n; i++)
+        ing_parcel_hold_item(batch->items[i]);
+}
+
 /* Returns false if the target asks again for what it has just got. */
 static bool define_batch(struct ing_parcel *parcel, struct ing_parcel_batch *batch)
 {
@@ -140,6 +153,8 @@ static enum ing_sender_result take_result(struct ing_parcel *parcel, struct ing_
     if (result->code != 0) {
         (void)fg_fail(err, FG_E_UNAVAILABLE, "%s", result->message);
         put_off(batch);
+        if (result->code == fg_code_grpc(FG_E_LIMIT))
+            let_others_pass(parcel, batch);
         if (result->code != fg_code_grpc(FG_E_DENIED))
             return SENDER_BUSY;
         return hold_batches(parcel, batch, 1, parcel->common->hold_ns, SENDER_DENIED, err);

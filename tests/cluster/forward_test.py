@@ -652,6 +652,30 @@ def held_tenants():
             there.shutdown()
 
 
+def full_tenant():
+    """A tenant that has all the series it may have at the target does not hold up another, though its profiles come first."""
+    with flamegrid.Server("--multitenancy_enabled", "true", "--limits.max_series_per_tenant", "3") as there:
+        there.start().wait_ready()
+        with flamegrid.Server("--multitenancy_enabled", "true", *targets(target(there.port))) as node:
+            node.start().wait_ready()
+
+            def push(tenant, service):
+                status, body = flamegrid.Client(node.port, headers={"X-Scope-OrgID": tenant}).send(
+                    "POST", "/ingest?name=%s&from=%d" % (service, START_S), b"main;work 3\n")
+                flamegrid.check(status == 200, "%d %s", status, body)
+
+            for number in range(3):
+                push("a", "first%d" % number)
+            wait_sent(node)
+            node.operate("POST", "/api/forward/central/pause")
+            for number in range(10):
+                push("a", "further%d" % number)
+                push("b", "shop%d" % (number % 3))
+            node.operate("POST", "/api/forward/central/resume")
+            wait_until("all of b is there", lambda: metric(node, "flamegrid_forward_pending_profiles") == 10, 30)
+            flamegrid.check(state_of(node)["sentProfiles"] == 13, "%s", state_of(node))
+
+
 def missing_file(seed):
     """A password that cannot be read is this server's trouble, and told as that; the file heals it."""
     ledger = Ledger(seed)
@@ -725,6 +749,7 @@ def main():
         tally.run("forward: 200 with nonsense, %s" % protocol, nonsense, 200, protocol)
         tally.run("forward: 400 of a proxy, %s" % protocol, nonsense, 400, protocol)
     tally.run("forward: two tenants beyond their limits", held_tenants)
+    tally.run("forward: a tenant that may have no further series", full_tenant)
     tally.run("forward: a file of the settings that is missing", missing_file, seed)
     tally.run("forward: tokens of OAuth 2", oauth2)
     tally.run("forward: a token that is refused", wrong_token, seed)
