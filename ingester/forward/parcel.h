@@ -31,7 +31,7 @@ struct ing_parcel_common {
     struct fg_id store;                           /* this server, for `via` */
     bool several;                                 /* tenants, which have names then */
     int64_t hold_ns; /* how long a tenant waits that a target refuses while it takes others */
-    int64_t pass_ns; /* ... of which it refuses a batch for lack of something, maybe its own */
+    int64_t pass_ns; /* ... of which it refuses something for lack, maybe of its own */
 };
 
 /* State of a target that all parcels to it share. Any thread. */

@@ -59,17 +59,19 @@ static enum ing_sender_result hold_batches(struct ing_parcel *parcel,
     return SENDER_TAKEN;
 }
 
-/* A batch is refused for lack of something, such as room for series. The code does not tell whether
- * others lack it, too, so the target counts as busy; but if the limit is the tenant's own it will
- * refuse this batch for long, and what others have behind it is not to wait for that. */
-static void let_others_pass(struct ing_parcel *parcel, struct ing_parcel_batch *batch)
+/* Batches of the round are refused for lack of something, such as room for series. The answer does
+ * not tell whether others lack it, too, so the target counts as busy; but if the limit is the
+ * tenant's own it will refuse these for long, and what others have behind them is not to wait for
+ * that. */
+static void let_others_pass(struct ing_parcel *parcel, struct ing_parcel_batch *batches, size_t n)
 {
     if (!ing_parcel_has_tenants(parcel) || ing_parcel_is_of_page(parcel) ||
         !ing_outbox_hold(parcel->common->outbox, parcel->span.target,
                          ing_parcel_tenant_of(parcel->first), parcel->common->pass_ns))
         return;
-    for (uint32_t i = 0; i < batch->n; i++)
-        ing_parcel_hold_item(batch->items[i]);
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < batches[i].n; k++)
+            ing_parcel_hold_item(batches[i].items[k]);
 }
 
 /* Returns false if the target asks again for what it has just got. */
@@ -154,7 +156,7 @@ static enum ing_sender_result take_result(struct ing_parcel *parcel, struct ing_
         (void)fg_fail(err, FG_E_UNAVAILABLE, "%s", result->message);
         put_off(batch);
         if (result->code == fg_code_grpc(FG_E_LIMIT))
-            let_others_pass(parcel, batch);
+            let_others_pass(parcel, batch, 1);
         if (result->code != fg_code_grpc(FG_E_DENIED))
             return SENDER_BUSY;
         return hold_batches(parcel, batch, 1, parcel->common->hold_ns, SENDER_DENIED, err);
@@ -307,6 +309,8 @@ enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
         return hold_batches(parcel, parcel->batches, parcel->n_batches,
                             FG_MIN(FG_MAX(answer->retry_after_ns, FG_SECOND_NS), LIMIT_HOLD_MAX_NS),
                             SENDER_BUSY, err);
+    if (answer->status == 429) /* Pyroscope names no limit */
+        let_others_pass(parcel, parcel->batches, parcel->n_batches);
     if (answer->status == 429 || answer->status == 503)
         return SENDER_BUSY;
     if (!is_refusal(answer))
