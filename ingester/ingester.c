@@ -534,7 +534,8 @@ struct ing_parcel_common ing_parcel_common(struct ingester *ingester)
                                       .dicts = ingester->dicts,
                                       .store = ingester->member.store,
                                       .several = fg_tenants_are_several(ingester->tenants),
-                                      .hold_ns = FG_MINUTE_NS};
+                                      .hold_ns = FG_MINUTE_NS,
+                                      .pass_ns = FG_SECOND_NS};
 }
 
 static bool is_denied(void *arg, unsigned target)

@@ -156,6 +156,7 @@ struct qry_query {
         int64_t from_ms, to_ms;
     } audited;
     bool exported; /* the answer is a file with profiles */
+    bool empty;    /* the answer is a flame graph without a stack, whatever its form looks like */
 
     bool scraped;   /* by a program, at an interval */
     bool refine;    /* the client wants exact flame graphs, whatever they cost */

@@ -556,6 +556,7 @@ static enum fg_code answer_render(struct qry_query *query, struct render *render
     if (read_render(query, render, err) != FG_OK || collect_tree(query, render, err) != FG_OK ||
         qry_query_check(query, err) != FG_OK)
         return err->code;
+    query->empty = render->tree.n_nodes == 0;
     if (form != NULL) {
         form->write(render, query, &query->body);
         query->content_type = query->body.len > 0 ? form->content_type : "text/plain";

@@ -198,6 +198,8 @@ void qry_reply_headers(struct qry_query *query, int64_t took_ns)
         add_number(query->req, "X-Flamegrid-Bound", query->bound);
     if (query->saturated)
         fg_http_add_header(query->req, "X-Flamegrid-Saturated", "true");
+    if (query->empty)
+        fg_http_add_header(query->req, "X-Flamegrid-Empty", "true");
     add_ranges(query);
     if (query->unit != NULL)
         fg_http_add_header(query->req, "X-Flamegrid-Unit", query->unit);

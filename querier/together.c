@@ -179,6 +179,7 @@ static void copy_facts(const struct qry_query *from, struct qry_query *to)
     to->audited.from_ms = from->audited.from_ms;
     to->audited.to_ms = from->audited.to_ms;
     to->exported = from->exported;
+    to->empty = from->empty;
     to->inexact = from->inexact;
     to->bound = from->bound;
     to->saturated = from->saturated;

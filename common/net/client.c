@@ -29,6 +29,7 @@ enum {
     URL_SHOWN_MAX_BYTES = 200,   /* in errors, so that the reason still fits */
     CA_CACHE_S = 600,            /* how long a file of CAs is not read again */
     KEEPALIVE_S = 30, /* of TCP: a watch is silent for a minute and its peer may be gone */
+    CONNECTION_MAX_S = 600,
 };
 
 enum request_state { REQUEST_IDLE, REQUEST_WAITING, REQUEST_RUNNING, REQUEST_FAILED };
@@ -280,6 +281,7 @@ static long ms_of(int64_t ns)
 /* Sets the options that all requests have in common. */
 static void set_always(struct fg_client_slot *slot)
 {
+    unsigned max_s = slot->request->client->config.connection_max_s;
     CURL *easy = slot->easy;
 
     curl_easy_setopt(easy, CURLOPT_PRIVATE, slot);
@@ -294,6 +296,7 @@ static void set_always(struct fg_client_slot *slot)
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, (long)KEEPALIVE_S);
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_S);
+    curl_easy_setopt(easy, CURLOPT_MAXLIFETIME_CONN, max_s == 0 ? (long)CONNECTION_MAX_S : max_s);
     /* Else the end of a request whose name is still being looked up would wait for the look-up. */
     curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "flamegrid");

@@ -24,6 +24,9 @@ struct fg_client_config {
     unsigned running_max;     /* requests, and so connections, at a time */
     unsigned waiting_max;     /* requests that wait for one of them; further ones are refused */
     struct fg_budget *budget; /* for bodies of answers; NULL: unlimited */
+    /* An older connection takes no further request, so that one that is always busy follows when
+     * its name gets another address; 0: ten minutes */
+    unsigned connection_max_s;
 };
 
 /* Files in PEM; NULL: the system's CAs, no certificate of our own. */

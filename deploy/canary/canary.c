@@ -66,18 +66,24 @@ static enum fg_code check_server(const struct cli_client_config *config, struct 
     return FG_OK;
 }
 
+/* Returns true if the server does not let the canary in, which people have to change. */
+static bool is_shut_out(enum fg_code code)
+{
+    return code == FG_E_DENIED || code == FG_E_NO_TENANT;
+}
+
 /* A caller without a tenant is told by the server what to do. */
 void canary_explain_denied(struct fg_err *err)
 {
     size_t len = strlen(err->msg);
 
-    if (err->code == FG_E_DENIED && strstr(err->msg, "no org id") == NULL)
+    if (err->code == FG_E_DENIED)
         (void)snprintf(err->msg + len, sizeof err->msg - len,
                        ": the canary needs a token with the scopes push and read");
 }
 
-/* Sends a call of a method, with an empty message. FG_E_DENIED: the server does not let it in. All
- * other failures may pass. */
+/* Sends a call of a method, with an empty message. FG_E_DENIED, FG_E_NO_TENANT: the server does not
+ * let it in. All other failures may pass. */
 static enum fg_code ask_scope(const struct cli_client_config *config, const char *path,
                               struct fg_err *err)
 {
@@ -92,7 +98,7 @@ static enum fg_code ask_scope(const struct cli_client_config *config, const char
         code = cli_client_check(&reply, err);
     cli_client_reply_done(&reply);
     cli_client_destroy(client);
-    if (code != FG_E_DENIED)
+    if (!is_shut_out(code))
         return FG_OK;
     canary_explain_denied(err);
     return code;
@@ -149,7 +155,7 @@ void canary_destroy(struct canary *canary)
 bool canary_may_complain(struct canary_complaint *complaint, enum fg_code code,
                          uint64_t *ret_left_out)
 {
-    int64_t pause_ns = code == FG_E_DENIED ? FG_MINUTE_NS : FG_SECOND_NS;
+    int64_t pause_ns = is_shut_out(code) ? FG_MINUTE_NS : FG_SECOND_NS;
     int64_t now = canary_now_ns(), next = atomic_load(&complaint->next_mono_ns);
 
     /* Of several threads the one that moves the time logs. */

@@ -69,7 +69,7 @@ static inline int64_t canary_now_ns(void)
 }
 
 /* Returns true if the failure is to be logged, and how many were not logged since the last line.
- * code: FG_E_DENIED, or another failure. Any thread. */
+ * code: that it is not let in is logged more rarely than other failures. Any thread. */
 bool canary_may_complain(struct canary_complaint *complaint, enum fg_code code,
                          uint64_t *ret_left_out);
 

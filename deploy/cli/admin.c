@@ -220,5 +220,5 @@ int cli_admin_main(struct cli_admin *admin, const struct cli_args_command *args,
         return cli_args_refuse(args, &admin->err);
     code = verb->run(admin);
     cli_client_destroy(admin->client);
-    return code == FG_OK ? CLI_OK : cli_args_fail(args, &admin->err);
+    return code == FG_OK ? CLI_OK : cli_args_end(args, &admin->err);
 }

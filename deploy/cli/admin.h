@@ -28,8 +28,9 @@ struct cli_admin {
 
 /* A row of a command's table of verbs (cli_args_verbs). */
 struct cli_admin_verb {
-    struct cli_args_verb verb;                    /* the first of its words is an id */
-    enum fg_code (*run)(struct cli_admin *admin); /* leaves the error in admin->err */
+    struct cli_args_verb verb; /* the first of its words is an id */
+    /* Leaves the error in admin->err. FG_E_INVALID: the command line is. */
+    enum fg_code (*run)(struct cli_admin *admin);
 };
 
 /*

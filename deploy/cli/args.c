@@ -509,6 +509,11 @@ int cli_args_fail(const struct cli_args_command *command, const struct fg_err *e
     return CLI_FAILED;
 }
 
+int cli_args_end(const struct cli_args_command *command, const struct fg_err *err)
+{
+    return (err->code == FG_E_INVALID ? cli_args_refuse : cli_args_fail)(command, err);
+}
+
 /* ---- verbs of a command line ---- */
 
 /* Says which verbs there are: none was given, or `word`, which is unknown. */

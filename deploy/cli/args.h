@@ -123,4 +123,7 @@ int cli_args_refuse(const struct cli_args_command *command, const struct fg_err 
 /* Prints "flamegrid push: <err>" to standard error. Returns CLI_FAILED. */
 int cli_args_fail(const struct cli_args_command *command, const struct fg_err *err);
 
+/* Does the first of them for FG_E_INVALID, which says that the command line is, else the second. */
+int cli_args_end(const struct cli_args_command *command, const struct fg_err *err);
+
 #endif

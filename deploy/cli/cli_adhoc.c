@@ -296,7 +296,7 @@ static int run(struct adhoc_command *command, const struct cli_args_command *arg
     if (cli_client_create(&command->server, &command->client, &err) != FG_OK)
         return cli_args_refuse(args, &err);
     if (verb->run(command, &err) != FG_OK)
-        return cli_args_fail(args, &err);
+        return cli_args_end(args, &err);
     /* Other files were uploaded, but scripts have to learn that one was not. */
     return command->failed ? CLI_FAILED : CLI_OK;
 }

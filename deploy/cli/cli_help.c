@@ -8,8 +8,9 @@
 const char cli_help_notes[] =
     "flamegrid COMMAND --help describes a command.\n"
     "\n"
-    "All but server, agent, bucket, ring, access, encryption and audit verify talk to\n"
-    "http://127.0.0.1:4040 unless --url (of canary: --through) or FLAMEGRID_URL says otherwise.\n"
+    "All but server, agent, bucket, ring, upgrade-check, access, encryption and audit verify talk\n"
+    "to http://127.0.0.1:4040 unless --url (of canary: --through) or FLAMEGRID_URL says "
+    "otherwise.\n"
     "--ca-file or FLAMEGRID_CA_FILE names an authority of your own that signed the server's\n"
     "certificate; --cert-file and --key-file, or FLAMEGRID_CERT_FILE and FLAMEGRID_KEY_FILE, name\n"
     "yours, for servers that demand one.\n"

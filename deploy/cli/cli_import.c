@@ -351,7 +351,7 @@ int cli_import(int argc, char **argv)
     source->url = argv[1];
     fg_buf_init(&text, SIZE_MAX);
     if (check(&command, &text, &err) != FG_OK)
-        code = err.code == FG_E_INVALID ? cli_args_refuse(&args, &err) : cli_args_fail(&args, &err);
+        code = cli_args_end(&args, &err);
     else
         code = import(&command, &args);
     fg_buf_done(&text);

@@ -2,7 +2,6 @@
 #include "common/base/time.h"
 #include "common/model/flame.h"
 #include "common/model/selector.h"
-#include "common/net/pbjson.h"
 #include "deploy/cli/cli.h"
 #include "deploy/cli/output.h"
 #include "deploy/cli/query.h"
@@ -14,7 +13,6 @@
 enum {
     OUTPUT_MAX_BYTES = 2047 * 1024 * 1024,
     ROWS_DEFAULT = 30,
-    PART_NODES = 16, /* enough to see whether a part has any */
 };
 
 /* Limits are smaller, so this one was not given. */
@@ -266,33 +264,24 @@ static enum fg_code fail_no_stack(const struct cli_query *query, struct fg_err *
                    wanted == NULL ? "" : wanted, query->from, query->until);
 }
 
-/* Looks whether any stack has the wanted part. Folded stacks show it at once; in the other forms
- * an empty graph looks like one with contents. */
-static enum fg_code check_part(const struct cli_query *query, struct fg_err *err)
-{
-    struct cli_client_reply reply = {0};
-    struct cli_query few = *query;
-    enum fg_code code;
-
-    few.max_nodes = PART_NODES;
-    code = ask_render(&few, "folded", &reply, err);
-    if (code == FG_OK && reply.body.len == 0)
-        code = fail_no_stack(query, err);
-    cli_client_reply_done(&reply);
-    return code;
-}
-
 /* ---- the forms of the server ---- */
+
+/* Asks for a form, which some forms show also of nothing: that is an error. */
+static enum fg_code ask_form(const struct cli_query *query, const char *format,
+                             struct cli_client_reply *reply, struct fg_err *err)
+{
+    if (ask_render(query, format, reply, err) != FG_OK)
+        return err->code;
+    return reply->empty ? (has_part(query) ? fail_no_stack : cli_query_fail_empty)(query, err)
+                        : FG_OK;
+}
 
 static enum fg_code run_render(const struct cli_query *query, const char *format,
                                struct fg_err *err)
 {
     struct cli_client_reply reply = {0};
-    enum fg_code code;
+    enum fg_code code = ask_form(query, format, &reply, err);
 
-    if (has_part(query) && check_part(query, err) != FG_OK)
-        return err->code;
-    code = ask_render(query, format, &reply, err);
     if (code == FG_OK)
         code = cli_query_write(query, &reply.body, err);
     cli_client_reply_done(&reply);
@@ -345,29 +334,16 @@ static enum fg_code run_folded(const struct cli_query *query, struct fg_err *err
 
 /* ---- pprof ---- */
 
-enum { PPROF_SAMPLE = 2 }; /* profile.proto: repeated Sample sample */
-
-/* Returns true if the pprof has a sample. The server answers with none if nothing matches. */
-static bool has_samples(struct fg_slice pprof)
-{
-    struct fg_cur cur = fg_cur(pprof);
-    struct fg_slice sample;
-
-    return fg_pb_next(&cur, FG_PB_TAG(PPROF_SAMPLE, FG_PB_LEN), &sample);
-}
-
 /* Passes the bytes of the server on, without decoding them: nothing of the profile is lost on the
  * way. */
 static enum fg_code run_samples(const struct cli_query *query, const char *format,
                                 struct fg_err *err)
 {
     struct cli_client_reply reply = {0};
-    enum fg_code code = ask_render(query, format, &reply, err);
+    enum fg_code code = ask_form(query, format, &reply, err);
 
     if (code == FG_OK)
-        code = has_samples(fg_buf_slice(&reply.body))
-                   ? cli_output_write_gzip(query->file, fg_buf_slice(&reply.body), err)
-                   : (has_part(query) ? fail_no_stack : cli_query_fail_empty)(query, err);
+        code = cli_output_write_gzip(query->file, fg_buf_slice(&reply.body), err);
     cli_client_reply_done(&reply);
     return code;
 }

@@ -289,7 +289,7 @@ static int run(const struct cli_args_command *args, struct usage_command *comman
         return cli_args_refuse(args, &err);
     code = CLI_OK;
     if (answer(command, &err) != FG_OK)
-        code = err.code == FG_E_INVALID ? cli_args_refuse(args, &err) : cli_args_fail(args, &err);
+        code = cli_args_end(args, &err);
     cli_client_destroy(command->client);
     return code;
 }

@@ -371,13 +371,17 @@ void cli_client_warn_missing(const struct cli_client *client)
 static void read_meta(CURL *curl, struct cli_client_reply *reply)
 {
     curl_off_t retry_after_s = 0;
-    struct curl_header *expired;
+    struct curl_header *expired, *header;
     long status = 0;
 
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
     curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after_s);
     reply->status = (unsigned)status;
     reply->retry_after_s = retry_after_s > 0 ? (uint64_t)retry_after_s : 0;
+    reply->challenged =
+        curl_easy_header(curl, "WWW-Authenticate", 0, CURLH_HEADER, -1, &header) == CURLHE_OK;
+    reply->empty =
+        curl_easy_header(curl, "X-Flamegrid-Empty", 0, CURLH_HEADER, -1, &header) == CURLHE_OK;
     if (curl_easy_header(curl, "X-Flamegrid-Expired", 0, CURLH_HEADER, -1, &expired) != CURLHE_OK ||
         !fg_parse_u64(fg_cstr(expired->value), &reply->expired))
         reply->expired = 0;
@@ -597,18 +601,23 @@ void cli_client_message(struct fg_slice body, struct fg_buf *out)
     put_message(body, false, out);
 }
 
+static enum fg_code code_of(const struct cli_client_reply *reply)
+{
+    if (reply->status == 401)
+        return reply->challenged ? FG_E_DENIED : FG_E_NO_TENANT;
+    return reply->status == 403 ? FG_E_DENIED : FG_E_UNKNOWN;
+}
+
 enum fg_code cli_client_check(const struct cli_client_reply *reply, struct fg_err *err)
 {
-    bool denied = reply->status == 401 || reply->status == 403;
     struct fg_buf message;
 
     if (reply->status == 200)
         return FG_OK;
     fg_buf_init(&message, SIZE_MAX);
     put_message(fg_buf_slice(&reply->body), reply->second, &message);
-    enum fg_code code =
-        fg_fail(err, denied ? FG_E_DENIED : FG_E_UNKNOWN, "the server says %u: %.*s", reply->status,
-                FG_S(fg_buf_slice(&message)));
+    enum fg_code code = fg_fail(err, code_of(reply), "the server says %u: %.*s", reply->status,
+                                FG_S(fg_buf_slice(&message)));
     fg_buf_done(&message);
     return code;
 }

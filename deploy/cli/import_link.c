@@ -104,8 +104,7 @@ struct import_question {
     void *result;                    /* of read() */
 };
 
-static enum fg_code check_status(const struct import_question *question,
-                                 const struct cli_client_reply *reply, struct fg_err *err)
+static enum fg_code check_status(const struct cli_client_reply *reply, struct fg_err *err)
 {
     if (cli_client_check(reply, err) == FG_OK)
         return FG_OK;
@@ -121,12 +120,12 @@ static enum fg_code check_status(const struct import_question *question,
     default:
         err->code = cli_retry_helps(reply->status) ? FG_E_ABORTED : FG_E_INVALID;
     }
-    return fg_wrap(err, "%s", question->side);
+    return err->code;
 }
 
 /* FG_E_UNAVAILABLE: no answer. FG_E_ABORTED: the side is in trouble. FG_E_DECODE: it cannot be
- * read. All three may pass. *ret_after_s: when the side wants to be asked again; 0: it does not
- * say. */
+ * read. All three may pass. The message does not name the side. *ret_after_s: when the side wants
+ * to be asked again; 0: it does not say. */
 static enum fg_code try_once(struct cli_import_link *link, const struct import_question *question,
                              uint64_t *ret_after_s, struct fg_err *err)
 {
@@ -135,14 +134,13 @@ static enum fg_code try_once(struct cli_import_link *link, const struct import_q
 
     *ret_after_s = 0;
     if (question->send(link, question, &reply, err) != FG_OK)
-        return fg_wrap(err, "%s", question->side);
+        return err->code;
     if (question->of_source)
         atomic_store(&link->traffic->answered, true);
     *ret_after_s = reply.retry_after_s;
-    code = check_status(question, &reply, err);
-    if (code == FG_OK && question->read != NULL &&
-        question->read(link, question, fg_buf_slice(&reply.body), err) != FG_OK)
-        code = fg_wrap(err, "%s", question->side);
+    code = check_status(&reply, err);
+    if (code == FG_OK && question->read != NULL)
+        code = question->read(link, question, fg_buf_slice(&reply.body), err);
     if (code == FG_OK && reply.expired > 0) {
         (void)pthread_mutex_lock(&link->traffic->lock);
         link->traffic->expired += reply.expired;
@@ -153,8 +151,8 @@ static enum fg_code try_once(struct cli_import_link *link, const struct import_q
 }
 
 /* Says why the import waits; for one of all connections that do. */
-static void tell_again(struct cli_import_traffic *traffic, unsigned attempt, unsigned retries,
-                       const struct fg_err *err)
+static void tell_again(struct cli_import_traffic *traffic, const struct import_question *question,
+                       unsigned attempt, unsigned retries, const struct fg_err *err)
 {
     int64_t now_ns = fg_mono_ns(fg_clock_real());
     bool tell;
@@ -165,21 +163,17 @@ static void tell_again(struct cli_import_traffic *traffic, unsigned attempt, uns
         traffic->told_mono_ns = now_ns;
     (void)pthread_mutex_unlock(&traffic->lock);
     if (tell)
-        (void)fprintf(stderr, "flamegrid import: %s; trying again, %u of %u\n", err->msg,
-                      attempt + 1, retries);
+        (void)fprintf(stderr, "flamegrid import: %s: %s; trying again, %u of %u\n", question->side,
+                      err->msg, attempt + 1, retries);
 }
 
 static enum fg_code fail_unreached(const struct cli_import_link *link, struct fg_err *err)
 {
-    struct fg_err cause = *err;
-    static const char side[] = "the source: ";
-    const char *why = cause.msg;
+    const struct fg_err cause = *err;
 
-    if (strncmp(why, side, strlen(side)) == 0)
-        why += strlen(side);
     return fg_fail(err, FG_E_UNAVAILABLE,
                    "the source does not answer at %s (%s): check the URL behind `import pyroscope`",
-                   cli_client_url(link->source), why);
+                   cli_client_url(link->source), cause.msg);
 }
 
 static enum fg_code ask_until_answered(struct cli_import_link *link,
@@ -192,13 +186,15 @@ static enum fg_code ask_until_answered(struct cli_import_link *link,
         unsigned retries = unreached ? FG_MIN(link->traffic->retries, (unsigned)FIRST_RETRIES)
                                      : link->traffic->retries;
 
+        if (code == FG_OK)
+            return FG_OK;
         if (code != FG_E_UNAVAILABLE && code != FG_E_ABORTED && code != FG_E_DECODE)
-            return code;
+            return fg_wrap(err, "%s", question->side);
         if (attempt >= retries || atomic_load(&link->traffic->stop))
-            return unreached ? fail_unreached(link, err) : code;
+            return unreached ? fail_unreached(link, err) : fg_wrap(err, "%s", question->side);
         /* The first repetition comes after a second: only longer waits need an explanation. */
         if (attempt > 0 || after_s > 1)
-            tell_again(link->traffic, attempt, retries, err);
+            tell_again(link->traffic, question, attempt, retries, err);
         rest(link->traffic, fg_mono_ns(fg_clock_real()) +
                                 (int64_t)cli_retry_pause_s(after_s, attempt) * FG_SECOND_NS);
     }

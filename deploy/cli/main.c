@@ -3,6 +3,7 @@
 #include "deploy/cli/cli.h"
 #include "deploy/single/server.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,6 +59,25 @@ static int man(int argc, char **argv)
     return cli_man(&all, argc, argv);
 }
 
+/* Returns the exit code of what has run with this one. Lines that a command prints as it goes may
+ * still be in the buffer, or were lost before on a full disk: then whoever redirected them has less
+ * than the code would say. */
+static int finish(const char *name, int code)
+{
+    bool failed = ferror(stdout) != 0;
+    const char *why = "";
+
+    if (fflush(stdout) != 0) {
+        failed = true;
+        why = strerrordesc_np(errno);
+    }
+    if (!failed || code != CLI_OK)
+        return code;
+    (void)fprintf(stderr, "flamegrid%s%s: cannot write output%s%s\n", name[0] == '\0' ? "" : " ",
+                  name, why[0] == '\0' ? "" : ": ", why);
+    return CLI_FAILED;
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
@@ -66,10 +86,10 @@ int main(int argc, char **argv)
 
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         cli_help(&all, stdout);
-        return CLI_OK;
+        return finish("", CLI_OK);
     }
     if (command != NULL)
-        return command->run(argc - 2, argv + 2);
+        return finish(command->name, command->run(argc - 2, argv + 2));
     if (name[0] != '\0')
         return cli_unknown_command(&all, "flamegrid", name);
     cli_help(&all, stderr);

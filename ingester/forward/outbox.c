@@ -432,23 +432,18 @@ int64_t ing_outbox_held_ns(struct ing_outbox *outbox, unsigned target)
 
 /* ---- reports ---- */
 
-/* As ing_span.of_tenant, of one item. */
-static uint32_t tenant_mark(const struct ing_outbox_item *item)
-{
-    return item->outcome == OUTBOX_HELD ? item->entry.key.chunk.group.tenant + 1 : 0;
-}
-
 /* An item waits again. */
-static void leave(struct ing_span *left, const struct ing_outbox_item *item)
+static void leave(const struct ing_spans *spans, struct ing_span *left,
+                  const struct ing_outbox_item *item)
 {
     int64_t wall_ns = item->entry.received_wall_ns;
 
     if (left->count == 0)
-        *left = (struct ing_span){.first = item->seq,
-                                  .oldest_wall_ns = wall_ns,
-                                  .newest_wall_ns = wall_ns,
-                                  .of_tenant = tenant_mark(item)};
-    else if (tenant_mark(item) == 0)
+        *left = (struct ing_span){
+            .first = item->seq, .oldest_wall_ns = wall_ns, .newest_wall_ns = wall_ns};
+    if (item->outcome == OUTBOX_HELD)
+        ing_spans_note_held(spans, item->entry.key.chunk.group.tenant, left);
+    else
         left->of_tenant = 0;
     left->last = item->seq;
     left->count++;
@@ -540,7 +535,7 @@ void ing_outbox_report_items(struct ing_outbox *outbox, const struct ing_outbox_
         fg_assert(items[i].seq >= span->first && items[i].seq <= span->last &&
                   (i == 0 || items[i - 1].seq < items[i].seq));
         if (waits_again(&items[i], taken))
-            leave(&left, &items[i]);
+            leave(&target->spans, &left, &items[i]);
         else
             count_item(outbox, span->target, &items[i]);
     }

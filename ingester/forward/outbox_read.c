@@ -7,6 +7,7 @@
  * the group is gone.
  */
 #include "common/base/time.h"
+#include "common/runtime/log.h"
 #include "ingester/forward/outbox_impl.h"
 
 struct fg_store_iter *ing_outbox_iter(const struct ing_outbox *outbox, enum ing_head_family family,
@@ -30,8 +31,9 @@ struct fg_store_iter *ing_outbox_iter(const struct ing_outbox *outbox, enum ing_
 struct outbox_reading {
     struct ing_outbox *outbox;
     struct fg_arena *arena;
-    struct fg_store_iter *profiles; /* over all */
+    struct fg_store_iter *profiles; /* over all; it keeps an error */
     struct fg_buf key;              /* scratch */
+    uint64_t damaged;               /* profiles that cannot be read */
     int64_t wall_ns;
     /* Of the tenant at hand. */
     bool has_tenant;
@@ -155,6 +157,39 @@ static enum fg_code read_entry(struct fg_arena *arena, const struct fg_store_ite
     return copy(arena, entries->value, &item->record) ? FG_OK : no_memory(err);
 }
 
+static void open_profiles(struct outbox_reading *reading)
+{
+    fg_store_iter_destroy(reading->profiles);
+    reading->profiles =
+        fg_store_iter_create(reading->outbox->config.store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
+}
+
+/* The disk has lost the profile: waiting for it would hold up all that is behind it for ever. */
+static void refuse_damaged(struct outbox_reading *reading, struct ing_outbox_item *item)
+{
+    const struct fg_err *why = &reading->profiles->err;
+
+    item->outcome = OUTBOX_REFUSED;
+    item->reason = fg_arena_printf(reading->arena, "the profile cannot be read here: %s", why->msg);
+    if (item->reason == NULL)
+        item->reason = "the profile cannot be read here";
+    if (reading->damaged++ == 0)
+        fg_log_error("profiles to forward cannot be read, and are not sent",
+                     fg_ls("err", why->msg));
+    open_profiles(reading);
+}
+
+/* Looks for it twice if what was read is damaged, since that may not be the disk's fault. */
+static bool find_or_retry(struct outbox_reading *reading, struct ing_outbox_item *item)
+{
+    bool found = find_profile(reading, &item->entry.key);
+
+    if (found || reading->profiles->err.code != FG_E_CORRUPT)
+        return found;
+    open_profiles(reading);
+    return find_profile(reading, &item->entry.key);
+}
+
 /* Reads the profile of an entry. */
 static enum fg_code read_profile(struct outbox_reading *reading, struct ing_outbox_item *item)
 {
@@ -165,10 +200,14 @@ static enum fg_code read_profile(struct outbox_reading *reading, struct ing_outb
         item->outcome = reading->is_deleted ? OUTBOX_DELETED : OUTBOX_EXPIRED;
         return FG_OK;
     }
-    if (find_profile(reading, &item->entry.key))
+    if (find_or_retry(reading, item))
         return copy(reading->arena, reading->profiles->value, &item->record)
                    ? FG_OK
                    : no_memory(reading->err);
+    if (reading->profiles->err.code == FG_E_CORRUPT) {
+        refuse_damaged(reading, item);
+        return FG_OK;
+    }
     if (reading->profiles->err.code != FG_OK) {
         *reading->err = reading->profiles->err;
         return fg_wrap(reading->err, "profile to forward");
@@ -242,8 +281,7 @@ enum fg_code ing_outbox_read(struct ing_outbox *outbox, const struct ing_outbox_
     if (code != FG_OK)
         return code;
     /* After the entries were read: whatever they name is there by then. */
-    reading.profiles =
-        fg_store_iter_create(outbox->config.store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
+    open_profiles(&reading);
     fg_buf_init(&reading.key, HEAD_PROFILE_KEY_BYTES);
     for (size_t i = 0; i < *ret_count && code == FG_OK; i++)
         if ((*ret_items)[i].outcome == OUTBOX_AGAIN)

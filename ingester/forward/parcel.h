@@ -31,6 +31,7 @@ struct ing_parcel_common {
     struct fg_id store;                           /* this server, for `via` */
     bool several;                                 /* tenants, which have names then */
     int64_t hold_ns; /* how long a tenant waits that a target refuses while it takes others */
+    int64_t pass_ns; /* ... of which it refuses something for lack, maybe of its own */
 };
 
 /* State of a target that all parcels to it share. Any thread. */
@@ -100,6 +101,7 @@ struct ing_parcel_answer {
     bool came;
     unsigned status;
     struct fg_slice body;
+    bool is_proto;          /* its Content-Type is application/proto */
     bool of_limit;          /* it names a limit of the tenant (RateLimit) */
     int64_t retry_after_ns; /* 0: not said */
 };

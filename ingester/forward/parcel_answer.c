@@ -1,6 +1,7 @@
 #include "common/base/time.h"
 #include "ingester/forward/parcel_impl.h"
 #include "proto/forward_v1.pb-c.h"
+#include "proto/push_v1.pb-c.h"
 
 #include <jansson.h>
 
@@ -56,6 +57,21 @@ static enum ing_sender_result hold_batches(struct ing_parcel *parcel,
     parcel->denied = *err;
     parcel->held_ns = for_ns;
     return SENDER_TAKEN;
+}
+
+/* Batches of the round are refused for lack of something, such as room for series. The answer does
+ * not tell whether others lack it, too, so the target counts as busy; but if the limit is the
+ * tenant's own it will refuse these for long, and what others have behind them is not to wait for
+ * that. */
+static void let_others_pass(struct ing_parcel *parcel, struct ing_parcel_batch *batches, size_t n)
+{
+    if (!ing_parcel_has_tenants(parcel) || ing_parcel_is_of_page(parcel) ||
+        !ing_outbox_hold(parcel->common->outbox, parcel->span.target,
+                         ing_parcel_tenant_of(parcel->first), parcel->common->pass_ns))
+        return;
+    for (size_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < batches[i].n; k++)
+            ing_parcel_hold_item(batches[i].items[k]);
 }
 
 /* Returns false if the target asks again for what it has just got. */
@@ -139,6 +155,8 @@ static enum ing_sender_result take_result(struct ing_parcel *parcel, struct ing_
     if (result->code != 0) {
         (void)fg_fail(err, FG_E_UNAVAILABLE, "%s", result->message);
         put_off(batch);
+        if (result->code == fg_code_grpc(FG_E_LIMIT))
+            let_others_pass(parcel, batch, 1);
         if (result->code != fg_code_grpc(FG_E_DENIED))
             return SENDER_BUSY;
         return hold_batches(parcel, batch, 1, parcel->common->hold_ns, SENDER_DENIED, err);
@@ -227,6 +245,25 @@ static void close_round(struct ing_parcel *parcel, const char *reason)
         }
 }
 
+/* An answer of push.v1 says nothing of the profile, so one is taken only if it is of the protocol
+ * at all: type and message. A page of a proxy, with status 200 as well, is neither. */
+static enum ing_sender_result
+take_pushed(struct ing_parcel *parcel, const struct ing_parcel_answer *answer, struct fg_err *err)
+{
+    Push__V1__PushResponse *response =
+        answer->is_proto ? push__v1__push_response__unpack(NULL, answer->body.len, answer->body.ptr)
+                         : NULL;
+
+    if (response == NULL) {
+        (void)fg_fail(err, FG_E_UNAVAILABLE, "an answer that is none of push.v1");
+        return SENDER_AWAY;
+    }
+    push__v1__push_response__free_unpacked(response, NULL);
+    close_round(parcel, NULL);
+    parcel->n_stored += parcel->n_sent;
+    return SENDER_TAKEN;
+}
+
 /* The target itself refuses the round. */
 static void take_refusal(struct ing_parcel *parcel, unsigned status, const char *reason)
 {
@@ -247,13 +284,9 @@ enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
     *ret_unknown = false;
     if (!answer->came)
         return SENDER_AWAY;
-    if (answer->status == 200) {
-        if (!parcel->push)
-            return take_results(parcel, answer->body, err);
-        close_round(parcel, NULL);
-        parcel->n_stored += parcel->n_sent;
-        return SENDER_TAKEN;
-    }
+    if (answer->status == 200)
+        return parcel->push ? take_pushed(parcel, answer, err)
+                            : take_results(parcel, answer->body, err);
     (void)fg_fail(err, FG_E_UNAVAILABLE, "status %u: %.*s", answer->status, FG_S(text));
     /* An older server behind the same address: it reads version 1. */
     if (parcel->message->version > 1 && is_other_version(answer)) {
@@ -276,6 +309,8 @@ enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
         return hold_batches(parcel, parcel->batches, parcel->n_batches,
                             FG_MIN(FG_MAX(answer->retry_after_ns, FG_SECOND_NS), LIMIT_HOLD_MAX_NS),
                             SENDER_BUSY, err);
+    if (answer->status == 429) /* Pyroscope names no limit */
+        let_others_pass(parcel, parcel->batches, parcel->n_batches);
     if (answer->status == 429 || answer->status == 503)
         return SENDER_BUSY;
     if (!is_refusal(answer))

@@ -20,6 +20,7 @@ static const int64_t ASK_AGAIN_NS = FG_HOUR_NS;
 /* ---- the end of a parcel (loop) ---- */
 
 static void pump(struct forward_sender_target *target);
+static void pump_others_first(const struct forward_sender_target *last);
 static void build(struct forward_sending *sending);
 static void stop_if_idle(struct ing_sender *sender);
 
@@ -84,8 +85,7 @@ void ing_sender_finish(struct forward_sending *sending)
     if (sender->stopping)
         stop_if_idle(sender);
     else if (resends)
-        for (unsigned i = 0; i < sender->n_targets; i++)
-            pump(&sender->targets[i]);
+        pump_others_first(target);
     else
         pump(target);
 }
@@ -120,6 +120,7 @@ static enum fg_code run_answer(struct fg_job *job, struct fg_err *err)
         .came = request->code == FG_OK,
         .status = request->status,
         .body = fg_buf_slice(&request->answer),
+        .is_proto = fg_slice_starts(fg_client_header(request, "Content-Type"), "application/proto"),
         .of_limit = fg_client_header(request, "RateLimit").ptr != NULL,
         .retry_after_ns = retry_after_ns(sending),
     };
@@ -389,6 +390,16 @@ static void pump(struct forward_sender_target *target)
         else if (!ing_sender_resend(target))
             wait_for_more(target);
     }
+}
+
+/* Pumps all targets after a page of one: it comes last, so that resends to several take turns. */
+static void pump_others_first(const struct forward_sender_target *last)
+{
+    struct ing_sender *sender = last->sender;
+    size_t place = (size_t)(last - sender->targets);
+
+    for (unsigned i = 1; i <= sender->n_targets; i++)
+        pump(&sender->targets[(place + i) % sender->n_targets]);
 }
 
 static void on_ready_msg(struct fg_msg *msg)

@@ -10,6 +10,8 @@
 /* A clock that was set back gives times in the future: they are no longer fresh, and not held up.
  */
 #define AHEAD_MAX_NS FG_MINUTE_NS
+/* A span of several held tenants is not read again sooner. */
+#define SEVERAL_MIN_NS (5 * FG_SECOND_NS)
 
 void ing_spans_done(struct ing_spans *spans)
 {
@@ -78,6 +80,7 @@ static void join(struct ing_span *span, const struct ing_span *more)
     span->bytes += more->bytes;
     span->oldest_wall_ns = FG_MIN(span->oldest_wall_ns, more->oldest_wall_ns);
     span->newest_wall_ns = FG_MAX(span->newest_wall_ns, more->newest_wall_ns);
+    span->held_until_s = FG_MIN(span->held_until_s, more->held_until_s);
 }
 
 void ing_spans_add(struct ing_spans *spans, uint64_t seq, uint64_t bytes, int64_t received_wall_ns)
@@ -147,6 +150,7 @@ int64_t ing_spans_release(struct ing_spans *spans, int64_t mono_ns)
     int64_t next_mono_ns = INT64_MAX;
     uint32_t kept = 0;
 
+    spans->now_mono_ns = mono_ns;
     for (uint32_t i = 0; i < spans->n_holds; i++) {
         if (spans->holds[i].until_mono_ns <= mono_ns)
             continue;
@@ -162,12 +166,36 @@ bool ing_spans_holds(const struct ing_spans *spans, uint32_t tenant)
     return find_hold(spans, tenant) < spans->n_holds;
 }
 
+void ing_spans_note_held(const struct ing_spans *spans, uint32_t tenant, struct ing_span *left)
+{
+    uint32_t place = find_hold(spans, tenant);
+    int64_t until_mono_ns = place < spans->n_holds ? spans->holds[place].until_mono_ns : 0;
+    /* Rounded up, so that the hold is over then. */
+    uint32_t until_s =
+        (uint32_t)(FG_MAX(until_mono_ns, spans->now_mono_ns + SEVERAL_MIN_NS) / FG_SECOND_NS + 1);
+
+    if (left->count == 0) {
+        left->of_tenant = tenant + 1;
+        left->held_until_s = until_s;
+    } else if (left->of_tenant != 0) {
+        if (left->of_tenant != tenant + 1)
+            left->of_tenant = OUTBOX_SEVERAL;
+        left->held_until_s = FG_MIN(left->held_until_s, until_s);
+    }
+}
+
 /* ---- which is next ---- */
+
+static bool is_held(const struct ing_spans *spans, const struct ing_span *span)
+{
+    if (span->of_tenant == OUTBOX_SEVERAL)
+        return spans->now_mono_ns / FG_SECOND_NS < span->held_until_s;
+    return span->of_tenant != 0 && ing_spans_holds(spans, span->of_tenant - 1);
+}
 
 static bool may_be_taken(const struct ing_spans *spans, const struct ing_span *span)
 {
-    return is_waiting(span) &&
-           (span->of_tenant == 0 || !ing_spans_holds(spans, span->of_tenant - 1));
+    return is_waiting(span) && !is_held(spans, span);
 }
 
 static struct ing_span *first_to_take(struct ing_spans *spans)

@@ -11,7 +11,9 @@
  *                                   '-----------+----------'  all of it, or what is left of it
  *
  * A tenant may be held, since the target refuses it: spans of which only its profiles are left are
- * not taken before its hold ends. They are in nobody's way, and nobody reads them meanwhile.
+ * not taken before its hold ends. They are in nobody's way, and nobody reads them meanwhile. One of
+ * which profiles of several held tenants are left is taken when the first of their holds should
+ * end: none of them waits for another, whose hold may begin again and again.
  *
  * Pure: no clock, no store, no lock.
  */
@@ -25,6 +27,9 @@ enum {
     OUTBOX_SPAN_MAX_BYTES = 262144, /* of records; a single larger one is a span by itself */
     OUTBOX_HOLDS_MAX = 64,          /* tenants of a target */
 };
+
+/* Instead of the number of a tenant + 1: of several. */
+#define OUTBOX_SEVERAL UINT32_MAX
 
 /* How long a profile is fresh after it was received. */
 #define OUTBOX_FRESH_NS (5 * FG_MINUTE_NS)
@@ -40,9 +45,10 @@ struct ing_span {
     uint32_t count;                         /* of entries */
     uint8_t state;                          /* enum ing_span_state */
     bool dropped;                           /* TAKEN, ENDING: nothing of it is to wait again */
-    /* Number of a tenant + 1, if all that is left is of tenants that were held, this one first;
+    /* Number of a tenant + 1, or OUTBOX_SEVERAL, if all that is left is of tenants that were held;
      * else 0. */
     uint32_t of_tenant;
+    uint32_t held_until_s; /* of several: of the monotonic clock */
 };
 
 struct ing_hold {
@@ -58,6 +64,7 @@ struct ing_spans {
     uint64_t taken_count, taken_bytes; /* of those that are TAKEN or ENDING */
     struct ing_hold holds[OUTBOX_HOLDS_MAX];
     uint32_t n_holds;
+    int64_t now_mono_ns; /* of the last ing_spans_release() */
 };
 
 /* Frees the memory. */
@@ -84,6 +91,10 @@ int64_t ing_spans_release(struct ing_spans *spans, int64_t mono_ns);
 
 /* Returns true if the tenant is held. */
 bool ing_spans_holds(const struct ing_spans *spans, uint32_t tenant);
+
+/* Notes of what is left of a span that the next entry of it is of this tenant, which is held. Call
+ * it before left->count has the entry. */
+void ing_spans_note_held(const struct ing_spans *spans, uint32_t tenant, struct ing_span *left);
 
 /* Returns the span that begins with this number and is TAKEN or ENDING. There is one. */
 struct ing_span *ing_spans_find(struct ing_spans *spans, uint64_t first);

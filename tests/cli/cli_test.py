@@ -263,7 +263,19 @@ def case_slips_of_the_fingers(cli):
 def case_a_token_says_which_options_it_lacks(cli):
     for words, want in (("--name a --scopes push", "--tenants is missing"), ("--scopes push", "--name and --tenants are missing"),
                         ("", "--name, --tenants and --scopes are missing")):
-        cli.bad(1, "flamegrid token: %s$" % want, "token", "create", *words.split())
+        cli.bad(2, "flamegrid token: %s; see" % want, "token", "create", *words.split())
+
+
+def case_results_that_cannot_be_written_are_a_failure(cli):
+    """A full disk behind a redirection, for commands that print as they go and for those that print at once."""
+    for words in ("--help", "version", "completion bash", "man query", "query --help", "labels", "labels --types", "labels service_name", "whoami",
+                  "token create --name full --tenants a --scopes push", "tenant create full", "forward ls", "query shop", "push a.folded -n full.cpu"):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([PROGRAM, *words.split()], stdout=full, stderr=subprocess.PIPE, env=cli.environment, cwd=cli.folder, timeout=TIMEOUT_S,
+                                  stdin=subprocess.DEVNULL, check=False)
+        said = done.stderr.decode().splitlines()
+        check(done.returncode == 1, "%s: exit code %d: %s", words, done.returncode, said)
+        check(re.search(r": cannot write output(: No space left on device)?$", said[-1]), "%s: %s", words, said)
 
 
 def case_partial_answers_say_what_they_lack(cli):
@@ -504,8 +516,9 @@ def forward(cli, server):
         found = json.loads(cli.good(*arguments, "--json"))
         check((found["name"], found["profiles"], found["lostProfiles"]) == ("central", at[1], 0), "%s", found)
     check("resend" not in targets()[0], "a dry run has begun a resend")
-    cli.bad(1, "--from TIME is missing", "forward", "resend", "central", "--dry-run")
-    cli.bad(1, "--end allows no other option", "forward", "resend", "central", "--end", "--dry-run")
+    cli.bad(2, "--from TIME is missing", "forward", "resend", "central", "--dry-run")
+    cli.bad(2, "--from xx is not a time", "forward", "resend", "central", "--from", "xx")
+    cli.bad(2, "--end allows no other option", "forward", "resend", "central", "--end", "--dry-run")
     cli.bad(1, "no target of forwarding is called west", "forward", "drop", "west")
     cli.bad(2, "", "forward", "drop")
 
@@ -643,6 +656,19 @@ def case_query_folded(cli):
     check(cli.lines("query", "lines") == ["a 10000000", "a;b 20000000"], "lines")
 
 
+def case_a_part_is_asked_for_once(cli):
+    with flamegrid.Server() as server:
+        server.start().wait_ready()
+        there = Cli("http://127.0.0.1:%d" % server.port, cli.folder)
+        there.good("push", "a.folded", "--name", "shop.cpu", "--from", "now-10s")
+        outputs = ("folded", "json", "dot", "speedscope", "firefox", "svg")
+        for output in outputs:
+            there.good("query", "shop", "--function", "work", "--output", output)
+        counts = [line.split()[-1] for line in server.metrics().splitlines()
+                  if line.startswith("pyroscope_request_duration_seconds_count") and 'route="render"' in line]
+        check(counts == [str(len(outputs))], "requests for %d graphs: %s", len(outputs), counts)
+
+
 def case_query_parts(cli):
     check(cli.lines("query", "shop", "--call-site", "main;work") == ["main;work;hash 300000000", "main;work;sort 100000000"],
           "--call-site")
@@ -662,7 +688,10 @@ def case_query_parts(cli):
     cli.bad(1, "no stack of .* that begins with main has the function nope from", "query", "shop", "--call-site", "main", "--function", "nope")
     for output in ("pprof", "goPgo"):
         cli.bad(1, "no stack of .* begins with nope from", "query", "shop", "--call-site", "nope", "--output", output)
-    cli.bad(1, "no profiles of .*nobody", "query", CPU + '{service_name="nobody"}', "--function", "nope")
+    for output in ("folded", "json", "dot", "speedscope", "firefox", "svg"):
+        nobody = ("query", CPU + '{service_name="nobody"}', "--output", output)
+        cli.bad(1, "no profiles of .*nobody", *nobody)
+        cli.bad(1, "no profiles of .*nobody", *nobody, "--function", "nope")
     cli.bad(1, "one of function and regex", "query", "shop", "--function", "work", "--regex", "w.*")
     cli.bad(1, "regex", "query", "shop", "--regex", "(")
 
@@ -1311,7 +1340,7 @@ def case_adhoc(cli):
     cli.bad(2, "upload, list, get or delete", "adhoc")
     cli.bad(2, r"upload: FILE\.\.\. has to follow", "adhoc", "upload")
     cli.bad(2, "ID has to follow", "adhoc", "get")
-    cli.bad(1, "--type needs --json", "adhoc", "get", "a", "--type", "cpu")
+    cli.bad(2, "--type needs --json", "adhoc", "get", "a", "--type", "cpu")
     cli.bad(2, "unexpected argument", "adhoc", "delete", "a", "b")
     cli.bad(2, 'did you mean "list"', "adhoc", "lits")
 
@@ -1325,6 +1354,38 @@ def case_canary_through_one_and_ask_another(cli):
     check(code == 1 and counts["acknowledged"] > 0 and counts["lost"] > 0 and counts["unavailable"] == 0, "%d %s", code, counts)
     words = cli.lines("completion", "words", "canary")
     check("--through" in words and "--ask" in words and "--url" not in words, "%s", words)
+
+
+class Demanding(http.server.BaseHTTPRequestHandler):
+    """A server that lets nobody in: it does not know the tenant, or with `challenge` not the caller."""
+
+    challenge = None
+
+    def do_POST(self):  # noqa: N802
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = b'{"code":"unauthenticated","message":"who is meant?"}'
+        self.send_response(401)
+        if self.challenge is not None:
+            self.send_header("WWW-Authenticate", self.challenge)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def case_canary_asks_for_scopes_only_if_the_server_does_not_know_it(cli):
+    for challenge, want in ((None, r"the server says 401: who is meant\?$"),
+                            ("Bearer", r"the server says 401: who is meant\?: the canary needs a token with the scopes push and read$")):
+        handler = type("Handler", (Demanding,), {"challenge": challenge})
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+            server.daemon_threads = True
+            threading.Thread(target=server.serve_forever).start()
+            try:
+                cli.bad(1, want, "canary", "--for", "20s", "--through", "http://127.0.0.1:%d" % server.server_address[1])
+            finally:
+                server.shutdown()
 
 
 class Denying(http.server.BaseHTTPRequestHandler):

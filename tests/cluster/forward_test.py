@@ -384,6 +384,8 @@ class Elsewhere(http.server.BaseHTTPRequestHandler):
             else:
                 owner.bodies.append(body)
         self.send_response(status)
+        if not answer:
+            self.send_header("Content-Type", "application/proto")
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
@@ -403,6 +405,7 @@ class Issuer(http.server.BaseHTTPRequestHandler):
         with owner.lock:
             status, answer = owner.token(self.headers, body) if self.path == "/token" else owner.take(self.headers, body)
         self.send_response(status)
+        self.send_header("Content-Type", "application/json" if answer else "application/proto")
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
@@ -435,7 +438,7 @@ class TokenTarget:
             self.refused += 1
             return 401, b"{}"
         self.bodies.append(body)
-        return 200, b"{}"
+        return 200, b""
 
     def revoke(self):
         with self.lock:
@@ -587,11 +590,11 @@ def resend_elsewhere():
         double.close()
 
 
-def nonsense(status):
+def nonsense(status, protocol):
     """A target that answers with something else than an answer, or a refusal of its own, has decided nothing."""
-    double = Double(garbage=3, garbage_status=status)
+    double = Double(garbage=10**6, garbage_status=status)
     try:
-        with flamegrid.Server(*targets(target(double.port, protocol="flamegrid"))) as node:
+        with flamegrid.Server(*targets(target(double.port, protocol=protocol))) as node:
             node.start().wait_ready()
             pushed, _ = flamegrid.Client(node.port).send("POST", "/ingest?name=shop&from=%d" % START_S, b"main;work 3\n")
             flamegrid.check(pushed == 200, "%d", pushed)
@@ -600,6 +603,77 @@ def nonsense(status):
             flamegrid.check(metric(node, "flamegrid_forward_retries_total", reason="unavailable") >= 2, "no retries are counted")
     finally:
         double.close()
+
+
+class Limiting(http.server.BaseHTTPRequestHandler):
+    """A server that has push.v1 only, and tenants beyond limits of their own: `limits` has for how many seconds."""
+
+    protocol_version = "HTTP/1.1"
+    limits, counts, lock = {}, {}, threading.Lock()
+
+    def do_POST(self):  # noqa: N802
+        self.rfile.read(int(self.headers["Content-Length"]))
+        tenant = self.headers["X-Scope-OrgID"]
+        with self.lock:
+            seconds = self.limits.get(tenant)
+            self.counts[tenant] = self.counts.get(tenant, 0) + (seconds is None)
+        self.send_response(200 if seconds is None else 429)
+        self.send_header("Content-Type", "application/proto")
+        if seconds is not None:
+            self.send_header("RateLimit", '"push";r=0')
+            self.send_header("Retry-After", str(seconds))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def held_tenants():
+    """A tenant that is beyond its limit for a second does not wait for one that is for ten minutes, though profiles of both were received together."""
+    handler = type("Handler", (Limiting,), {"limits": {"a": 600, "b": 1}, "counts": {}})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as there:
+        threading.Thread(target=there.serve_forever, daemon=True).start()
+        try:
+            with flamegrid.Server("--multitenancy_enabled", "true", *targets(target(there.server_port, protocol="push"))) as node:
+                node.start().wait_ready()
+                node.operate("POST", "/api/forward/central/pause")
+                for number in range(10):
+                    status, body = flamegrid.Client(node.port, headers={"X-Scope-OrgID": "ab"[number % 2]}).send(
+                        "POST", "/ingest?name=shop&from=%d" % (START_S + number), b"main;work 3\n")
+                    flamegrid.check(status == 200, "%d %s", status, body)
+                node.operate("POST", "/api/forward/central/resume")
+                wait_until("both are held", lambda: metric(node, "flamegrid_forward_held_tenants") == 2)
+                with Limiting.lock:
+                    del handler.limits["b"]
+                wait_until("all of b is there", lambda: handler.counts.get("b") == 5, 60)
+                flamegrid.check(handler.counts.get("a", 0) == 0 and metric(node, "flamegrid_forward_pending_profiles") >= 5, "%s", handler.counts)
+        finally:
+            there.shutdown()
+
+
+def full_tenant():
+    """A tenant that has all the series it may have at the target does not hold up another, though its profiles come first."""
+    with flamegrid.Server("--multitenancy_enabled", "true", "--limits.max_series_per_tenant", "3") as there:
+        there.start().wait_ready()
+        with flamegrid.Server("--multitenancy_enabled", "true", *targets(target(there.port))) as node:
+            node.start().wait_ready()
+
+            def push(tenant, service):
+                status, body = flamegrid.Client(node.port, headers={"X-Scope-OrgID": tenant}).send(
+                    "POST", "/ingest?name=%s&from=%d" % (service, START_S), b"main;work 3\n")
+                flamegrid.check(status == 200, "%d %s", status, body)
+
+            for number in range(3):
+                push("a", "first%d" % number)
+            wait_sent(node)
+            node.operate("POST", "/api/forward/central/pause")
+            for number in range(10):
+                push("a", "further%d" % number)
+                push("b", "shop%d" % (number % 3))
+            node.operate("POST", "/api/forward/central/resume")
+            wait_until("all of b is there", lambda: metric(node, "flamegrid_forward_pending_profiles") == 10, 30)
+            flamegrid.check(state_of(node)["sentProfiles"] == 13, "%s", state_of(node))
 
 
 def missing_file(seed):
@@ -671,8 +745,11 @@ def main():
     tally.run("forward: a resend, kills and cuts", resend_with_kills, seed, arguments.seconds)
     tally.run("forward: a resend is ended", resend_is_ended, seed)
     tally.run("forward: a resend to a server without forward.v1", resend_elsewhere)
-    tally.run("forward: 200 with nonsense", nonsense, 200)
-    tally.run("forward: 400 of a proxy", nonsense, 400)
+    for protocol in ("flamegrid", "push"):
+        tally.run("forward: 200 with nonsense, %s" % protocol, nonsense, 200, protocol)
+        tally.run("forward: 400 of a proxy, %s" % protocol, nonsense, 400, protocol)
+    tally.run("forward: two tenants beyond their limits", held_tenants)
+    tally.run("forward: a tenant that may have no further series", full_tenant)
     tally.run("forward: a file of the settings that is missing", missing_file, seed)
     tally.run("forward: tokens of OAuth 2", oauth2)
     tally.run("forward: a token that is refused", wrong_token, seed)

@@ -93,13 +93,70 @@ struct fg_store_iter *fg_store_iter_failed(const struct fg_err *err)
     return dead;
 }
 
+/* --- an iterator over something that is damaged --- */
+
+struct damaged_iter {
+    struct fg_store_iter iter;
+    struct fg_store_iter *inner;
+    struct fg_slice key; /* borrowed */
+};
+
+static struct damaged_iter *damaged_of(struct fg_store_iter *iter)
+{
+    return fg_container(iter, struct damaged_iter, iter);
+}
+
+static void damaged_stand(struct damaged_iter *at)
+{
+    at->iter.valid = at->inner->valid;
+    at->iter.key = at->inner->key;
+    at->iter.value = at->inner->value;
+    if (!at->iter.valid || !fg_slice_eq(at->iter.key, at->key))
+        return;
+    at->iter.valid = false;
+    (void)fg_fail(&at->iter.err, FG_E_CORRUPT, "iterate: a damaged block, as asked for");
+}
+
+static void damaged_seek(struct fg_store_iter *iter, struct fg_slice key)
+{
+    fg_store_iter_seek(damaged_of(iter)->inner, key);
+    damaged_stand(damaged_of(iter));
+}
+
+static void damaged_next(struct fg_store_iter *iter)
+{
+    fg_store_iter_next(damaged_of(iter)->inner);
+    damaged_stand(damaged_of(iter));
+}
+
+static void damaged_destroy(struct fg_store_iter *iter)
+{
+    fg_store_iter_destroy(damaged_of(iter)->inner);
+    free(damaged_of(iter));
+}
+
+static struct fg_store_iter *damaged_create(struct fg_store_iter *inner, struct fg_slice key)
+{
+    static const struct fg_store_iter_ops ops = {
+        .seek = damaged_seek, .next = damaged_next, .destroy = damaged_destroy};
+    struct damaged_iter *at = fg_new(struct damaged_iter);
+
+    *at = (struct damaged_iter){.iter = {.ops = &ops}, .inner = inner, .key = key};
+    damaged_stand(at);
+    return &at->iter;
+}
+
 static struct fg_store_iter *faulty_iter(struct fg_store *store, unsigned family,
                                          struct fg_slice from, struct fg_slice to)
 {
+    const struct fg_store_faulty *faulty = faulty_of(store);
     struct fg_err err;
 
-    if (!faulty_of(store)->fail_reads)
-        return fg_store_iter_create(faulty_of(store)->inner, family, from, to);
+    if (!faulty->fail_reads && faulty->damaged.len > 0)
+        return damaged_create(fg_store_iter_create(faulty->inner, family, from, to),
+                              faulty->damaged);
+    if (!faulty->fail_reads)
+        return fg_store_iter_create(faulty->inner, family, from, to);
     (void)fail_read(&err);
     return fg_store_iter_failed(&err);
 }

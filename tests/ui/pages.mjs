@@ -778,6 +778,27 @@ const cases = {
     await page.waitForFunction((before) => document.querySelectorAll("[aria-label^='Delete ']").length === before - 1, files);
   },
 
+  /* What was shown before is asked for again, in vain: each answer says how long to wait, and nothing is asked for sooner. */
+  async "tries again"(page) {
+    await page.clock.install();
+    await explore(page);
+    const asked = [];
+    await page.route("**/pyroscope/render*", (route) => {
+      asked.push(Date.now());
+      const body = JSON.stringify({ code: "resource_exhausted", message: "busy" });
+      return route.fulfill({ status: 429, body, contentType: "application/json", headers: { "Retry-After": "4" } });
+    });
+    page.refused = undefined;
+    await page.getByRole("link", { name: "Status" }).click();
+    await page.waitForFunction(() => document.title.startsWith("Status"));
+    await page.clock.fastForward(60_000); // what there was has become old
+    await page.goBack();
+    for (const end = Date.now() + 60_000; asked.length < 4 && Date.now() < end; ) await page.waitForTimeout(100);
+    assert.ok(asked.length >= 4, "it does not try again");
+    const gaps = asked.slice(1).map((time, i) => time - asked[i]);
+    assert.ok(Math.min(...gaps) > 2000, `milliseconds between requests: ${gaps.slice(0, 10).join(", ")}`);
+  },
+
   /* Each class of trouble says what to do, and none takes the page away. */
   async trouble(page) {
     const answers =

@@ -245,7 +245,7 @@ WORLDS = {  # settings, what is pushed, cases and their file
     "fixed": ([], fill_fixed, "pictures.mjs", ["pictures"]),
     "full": (["--querier.embed_origins", "http://127.0.0.1:*", *TARGETS], fill, "pages.mjs",
              ["services", "table", "rows", "flame graph", "parts of a flame graph", "source of a function", "states", "unfolded", "worth", "timeline", "query bar", "keyboard", "call tree", "opened nodes", "exports", "ad hoc",
-              "trouble", "progress bar", "access", "names from outside", "policy", "prefix", "embed", "status", "targets", "looks"]),
+              "trouble", "tries again", "progress bar", "access", "names from outside", "policy", "prefix", "embed", "status", "targets", "looks"]),
 }
 
 

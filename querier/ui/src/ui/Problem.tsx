@@ -1,7 +1,7 @@
 /* What went wrong and what to do about it, by the class of the error; the server's own words below. */
 
 import { useQueryClient } from "@tanstack/react-query";
-import { type ReactNode, useEffect, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 
 import { ApiError } from "../api/client";
 import { WHO_KEY, useWho } from "../api/who";
@@ -60,16 +60,22 @@ function adviceFor(fault: unknown, wrong: string): Advice {
   }
 }
 
-function Countdown({ seconds, onEnd }: { seconds: number; onEnd: () => void }) {
-  const [left, setLeft] = useState(seconds);
+/* Begins again with each fault: what had been shown before stays in error while it is asked for again, and so does this. */
+function Countdown({ fault, seconds, onEnd }: { fault: unknown; seconds: number; onEnd: () => void }) {
+  const [count, setCount] = useState({ fault, left: seconds });
+  const left = count.fault === fault ? count.left : seconds;
+  const end = useRef(onEnd);
   useEffect(() => {
-    if (left <= 0) {
-      onEnd();
-      return;
-    }
-    const timer = setTimeout(() => setLeft(left - 1), 1000);
+    end.current = onEnd;
+  });
+  useEffect(() => {
+    if (left <= 0) return;
+    const timer = setTimeout(() => {
+      setCount({ fault, left: left - 1 });
+      if (left === 1) end.current();
+    }, 1000);
     return () => clearTimeout(timer);
-  }, [left, onEnd]);
+  }, [fault, left]);
   return (
     <span className="note" role="timer">
       tries again in {left} s
@@ -136,7 +142,9 @@ export function Problem({ fault, onRetry, wrong = "The query is wrong", children
           </button>
         )}
         {children}
-        {advice.retry && onRetry !== undefined && after !== null && after > 1 && <Countdown seconds={after} onEnd={onRetry} />}
+        {advice.retry && onRetry !== undefined && after !== null && after > 1 && (
+          <Countdown fault={fault} seconds={after} onEnd={onRetry} />
+        )}
       </div>
       <details>
         <summary>Details</summary>

@@ -26,6 +26,7 @@ struct fixture {
     struct fake_server *server, *tls, *strict;
     _Atomic unsigned connections, held, silent; /* silent: requests that came for /silent */
     _Atomic bool let_go;
+    unsigned connection_max_s; /* of the client */
 };
 
 /* A request and the test's wait for it. */
@@ -130,6 +131,7 @@ static void create_client(void *arg)
         .running_max = RUNNING_MAX,
         .waiting_max = WAITING_MAX,
         .budget = &f->budget,
+        .connection_max_s = f->connection_max_s,
     });
 }
 
@@ -342,6 +344,26 @@ static void once_requests_use_a_new_connection(void **state)
         assert_true(ask->request.sent);
         assert_int_equal(atomic_load(&f->connections), i < 2 ? 1 : i);
         ask_destroy(ask);
+    }
+}
+
+/* The server would keep it for ever. */
+static void old_connections_take_no_further_request(void **state)
+{
+    struct fixture *f = *state;
+
+    fg_loop_call(f->loop, close_client, f);
+    fg_client_destroy(f->client);
+    f->connection_max_s = 1;
+    fg_loop_call(f->loop, create_client, f);
+    for (unsigned i = 1; i <= 2; i++) {
+        struct ask *ask = ask_create(f, f->server, "/echo");
+
+        assert_int_equal(ask_now(ask), FG_OK);
+        assert_int_equal(atomic_load(&f->connections), i);
+        ask_destroy(ask);
+        if (i == 1)
+            (void)usleep(2200 * 1000); /* libcurl counts in seconds */
     }
 }
 
@@ -662,6 +684,7 @@ int main(void)
         TEST(a_head_request_gets_headers_only),
         TEST(a_head_request_may_announce_more_than_the_limit),
         TEST(once_requests_use_a_new_connection),
+        TEST(old_connections_take_no_further_request),
         TEST(says_whether_a_request_has_left),
         TEST(any_status_counts_as_an_answer),
         TEST(redirects_are_not_followed),

@@ -458,6 +458,43 @@ static void unreadable_store_leaves_the_span_to_be_put_back(void **state)
     assert_int_equal(outbox_run_drain(&f->run, 0, OUTBOX_DONE, NULL), 3);
 }
 
+static void damaged_profile_is_refused_and_holds_up_no_other(void **state)
+{
+    struct outbox_fixture *f = *state;
+    fg_auto(fg_arena) *arena = fg_arena_create(OUTBOX_ARENA_BYTES);
+    struct ing_head_profile_key key;
+    struct ing_outbox_item *items;
+    struct ing_outbox_dead *dead;
+    struct ing_outbox_span span;
+    struct fg_buf bytes;
+    struct fg_err err;
+    size_t n;
+
+    outbox_push(f, 1, 0, 5);
+    key = outbox_key(&f->run, 2);
+    fg_buf_init(&bytes, SIZE_MAX);
+    ing_head_put_profile_key(&bytes, &key);
+    f->faulty.damaged = fg_buf_slice(&bytes);
+    span = outbox_take(f, 0);
+    items = outbox_read_span(f, &span, arena, &n);
+    assert_int_equal(n, 5);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(items[i].outcome, i == 2 ? OUTBOX_REFUSED : OUTBOX_AGAIN);
+        if (i != 2)
+            items[i].outcome = OUTBOX_DONE;
+    }
+    ing_outbox_report(f->run.outbox, &span, items, n);
+    outbox_run_settle(&f->run);
+    f->faulty.damaged = (struct fg_slice){NULL, 0};
+    fg_buf_done(&bytes);
+    assert_int_equal(outbox_numbers(f, 0).pending_profiles, 0);
+    assert_int_equal(outbox_numbers(f, 0).done, 4);
+    assert_int_equal(ing_outbox_list_dead(f->run.outbox, 0, 0, 10, arena, &dead, &n, &err), FG_OK);
+    assert_int_equal(n, 1);
+    assert_int_not_equal(fg_slice_search(dead[0].reason, "cannot be read here: iterate: a damaged"),
+                         SIZE_MAX);
+}
+
 /* ---- many threads ---- */
 
 enum { WORKERS = 3, SHARED_PUSHES = 60, SHARED_EACH = 20 };
@@ -587,6 +624,7 @@ int main(void)
         TEST(entry_whose_profile_is_gone_is_not_sent),
         TEST(profile_that_moved_to_another_chunk_is_found),
         TEST(unreadable_store_leaves_the_span_to_be_put_back),
+        TEST(damaged_profile_is_refused_and_holds_up_no_other),
         TEST(each_profile_is_done_once_by_whatever_thread),
         cmocka_unit_test(no_outbox_wants_and_pins_nothing),
     };

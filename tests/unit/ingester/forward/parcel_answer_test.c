@@ -376,6 +376,37 @@ static void refused_tenant_waits_and_the_others_go_on(void **state)
     }
 }
 
+/* Whose limit it is does not come with a batch's code, nor with 429 alone: the tenant lets the
+ * others pass. */
+static void tenant_that_is_refused_for_lack_lets_the_others_pass(void **state)
+{
+    (void)state;
+    for (unsigned by_code = 0; by_code < 2; by_code++) {
+        Forward__V1__Result full = parcel_run_failed(FG_E_LIMIT, "too many series");
+        struct parcel_run run;
+        char name[8];
+        bool unknown;
+
+        open_of_three(&run);
+        run.common.pass_ns = FG_MINUTE_NS;
+        assert_true(parcel_run_build(&run));
+        (void)snprintf(name, sizeof name, "%.*s", FG_S(run.parcel->tenant));
+        assert_int_equal(by_code ? parcel_run_answer(&run, &full, 1)
+                                 : parcel_run_status(&run, 429, FG_LIT("too many"), &unknown),
+                         SENDER_BUSY);
+        parcel_run_assert_numbers(parcel_run_end(&run), 0, 0, 9);
+        parcel_run_take(&run);
+        for (unsigned others = 0; parcel_run_build(&run); others++) {
+            assert_true(others < 2);
+            assert_false(fg_slice_is(run.parcel->tenant, name));
+            parcel_run_store_all(&run);
+        }
+        parcel_run_assert_numbers(parcel_run_end(&run), 6, 0, 3);
+        assert_held(&run, 3);
+        parcel_run_close(&run);
+    }
+}
+
 /* 429 for a limit of one tenant holds that one, as long as the target says; where all is of one
  * tenant, the target is busy. */
 static void tenant_beyond_its_limit_waits_alone(void **state)
@@ -466,6 +497,7 @@ int main(void)
         cmocka_unit_test(request_that_is_too_large_is_halved),
         cmocka_unit_test(profile_that_is_too_large_alone_is_dead),
         cmocka_unit_test(refused_tenant_waits_and_the_others_go_on),
+        cmocka_unit_test(tenant_that_is_refused_for_lack_lets_the_others_pass),
         cmocka_unit_test(tenant_beyond_its_limit_waits_alone),
         cmocka_unit_test(tenant_is_asked_for_again_after_its_hold),
         cmocka_unit_test(one_tenant_too_many_holds_the_target),

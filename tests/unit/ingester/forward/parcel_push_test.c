@@ -44,7 +44,7 @@ static void assert_same_as_stored(const struct head_profile *profile, const char
     if (!fg_slice_eq(fg_buf_slice(&sent), fg_buf_slice(&stored)))
         fail_msg("sent\n%.*s\nstored\n%.*s", FG_S(fg_buf_slice(&sent)),
                  FG_S(fg_buf_slice(&stored)));
-    assert_int_equal(parcel_run_status(&run, 200, FG_LIT("{}"), &unknown), SENDER_TAKEN);
+    assert_int_equal(parcel_run_status(&run, 200, FG_LIT(""), &unknown), SENDER_TAKEN);
     assert_false(parcel_run_build(&run));
     fg_buf_done(&stored);
     fg_buf_done(&sent);
@@ -88,6 +88,8 @@ static void pushed_profile_has_the_types_and_labels_that_are_wanted(void **state
 /* An answer of push.v1 is about the whole request, so each has one profile. */
 static void pushes_are_decided_one_by_one(void **state)
 {
+    const struct fg_slice refusal =
+        FG_LIT("{\"code\":\"invalid_argument\",\"message\":\"bad pprof\"}");
     static const unsigned statuses[] = {200, 400, 200, 413};
     struct parcel_run run;
     unsigned rounds = 0;
@@ -99,15 +101,53 @@ static void pushes_are_decided_one_by_one(void **state)
     run.parcel->push = true;
     for (; rounds < FG_COUNT(statuses); rounds++) {
         assert_true(parcel_run_build(&run));
-        assert_int_equal(
-            parcel_run_status(&run, statuses[rounds],
-                              FG_LIT("{\"code\":\"invalid_argument\",\"message\":\"bad pprof\"}"),
-                              &unknown),
-            SENDER_TAKEN);
+        assert_int_equal(parcel_run_status(&run, statuses[rounds],
+                                           statuses[rounds] == 200 ? FG_LIT("") : refusal,
+                                           &unknown),
+                         SENDER_TAKEN);
     }
     assert_true(parcel_run_build(&run));
     assert_int_equal(parcel_run_status(&run, 503, FG_LIT(""), &unknown), SENDER_BUSY);
     parcel_run_end_with(&run, 2, 2, 1);
+}
+
+/* A proxy, or a page of its own, may answer 200 as well. */
+static void only_an_answer_of_the_protocol_counts_as_sent(void **state)
+{
+    static const struct {
+        bool is_proto;
+        const char *body;
+    } pages[] = {
+        {false, "<html>log in</html>"},
+        {false, "{}"},
+        {false, ""},
+        {true, "<html>log in</html>"},
+    };
+    struct parcel_run run;
+    bool unknown;
+
+    (void)state;
+    parcel_run_open_with(&run, "protocol: push", 1);
+    for (size_t i = 0; i < FG_COUNT(pages); i++) {
+        const struct ing_parcel_answer answer = {.came = true,
+                                                 .status = 200,
+                                                 .body = fg_cstr(pages[i].body),
+                                                 .is_proto = pages[i].is_proto};
+        struct fg_err err;
+
+        parcel_run_take(&run);
+        run.parcel->push = true;
+        assert_true(parcel_run_build(&run));
+        assert_int_equal(ing_parcel_answer(run.parcel, &answer, &unknown, &err), SENDER_AWAY);
+        assert_false(unknown);
+        assert_int_equal(parcel_run_end(&run).pending_profiles, 1);
+    }
+    parcel_run_take(&run);
+    run.parcel->push = true;
+    assert_true(parcel_run_build(&run));
+    /* A field of a later version. */
+    assert_int_equal(parcel_run_status(&run, 200, FG_LIT("\x08\x01"), &unknown), SENDER_TAKEN);
+    parcel_run_end_with(&run, 1, 0, 0);
 }
 
 /* The target turns out to be a Pyroscope. */
@@ -136,6 +176,7 @@ int main(void)
         cmocka_unit_test(pushed_profile_is_the_one_that_is_stored),
         cmocka_unit_test(pushed_profile_has_the_types_and_labels_that_are_wanted),
         cmocka_unit_test(pushes_are_decided_one_by_one),
+        cmocka_unit_test(only_an_answer_of_the_protocol_counts_as_sent),
         cmocka_unit_test(parcel_goes_on_by_push),
     };
 

@@ -237,7 +237,8 @@ bool parcel_run_build(struct parcel_run *run)
 enum ing_sender_result parcel_run_status(struct parcel_run *run, unsigned status,
                                          struct fg_slice body, bool *ret_unknown)
 {
-    const struct ing_parcel_answer answer = {.came = true, .status = status, .body = body};
+    const struct ing_parcel_answer answer = {
+        .came = true, .status = status, .body = body, .is_proto = status == 200};
     enum ing_sender_result result;
     struct fg_err err = {0};
 

@@ -8,6 +8,7 @@
 #include "tests/lib/head_run.h"
 #include "tests/lib/store_doubles.h"
 #include "tests/unit/ingester/forward/outbox_run.h"
+#include "tests/unit/ingester/forward/past_run.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -119,14 +120,15 @@ static void handle(struct fake_connection *connection, void *arg)
 
     while (goes_on && fake_read(connection, request, REQUEST_MAX_BYTES)) {
         struct fg_buf out;
-        const char *headers;
+        char headers[128];
         unsigned status;
         bool hangs;
 
         fg_buf_init(&out, REQUEST_MAX_BYTES);
         (void)pthread_mutex_lock(&target->lock);
         hangs = target->hangs;
-        headers = target->headers;
+        (void)snprintf(headers, sizeof headers, "Content-Type: application/proto\r\n%s",
+                       target->headers);
         if (hangs)
             target->requests++;
         status = hangs ? 0 : answer(target, request, &out);
@@ -186,6 +188,7 @@ struct fixture {
     struct fg_budget bodies;
     struct fg_registry *registry;
     struct fg_clock_manual clock;
+    struct past_run past;
     bool several;
     int64_t hold_ns; /* 0: as by default */
     struct ing_sender *sender;
@@ -219,6 +222,7 @@ static void open_all(struct fixture *f, unsigned n_targets, const char *more,
                           .bucket = fg_bucket_memory(),
                           .registry = fg_registry_create()};
     outbox_clock_init(&f->clock);
+    past_run_init(&f->past);
     fg_budget_init(&f->bodies, BODIES_BYTES);
     fg_buf_init(&yaml, SIZE_MAX);
     for (unsigned i = 0; i < n_targets; i++) {
@@ -255,6 +259,7 @@ static void start_by(struct fixture *f, struct fg_clock *clock)
 {
     struct ing_sender_config config = {.common = ing_parcel_common(f->head.ingester),
                                        .targets = f->settings,
+                                       .past = &f->past.past,
                                        .bodies = &f->bodies,
                                        .registry = f->registry,
                                        .clock = clock,
@@ -475,6 +480,42 @@ static void target_that_never_answers_slows_no_other(void **state)
     close_all(&f);
 }
 
+/* One page at a time is read: the targets take turns. */
+static void resend_to_one_target_lets_that_to_another_go_on(void **state)
+{
+    enum { TENANTS = 40 };
+    static char names[TENANTS][8];
+    const char *tenants[TENANTS];
+    struct past_profile profiles[TENANTS];
+    struct ing_resend other;
+    struct fixture f;
+    struct fg_err err;
+
+    (void)state;
+    open_with(&f, 2, "");
+    for (unsigned i = 0; i < TENANTS; i++) {
+        (void)snprintf(names[i], sizeof names[i], "t%02u", i);
+        tenants[i] = names[i];
+        profiles[i] = (struct past_profile){names[i], start_ns, NULL};
+    }
+    f.past.tenants = tenants;
+    f.past.profiles = profiles;
+    f.past.n_tenants = f.past.n = TENANTS;
+    for (unsigned i = 0; i < 2; i++)
+        must(ing_outbox_resend(ing_outbox(f.head.ingester), i, start_ns - FG_HOUR_NS,
+                               start_ns + FG_HOUR_NS, &err),
+             &err);
+    start(&f);
+    while (numbers(&f, 0).resend.state != RESEND_DONE)
+        pause_a_little();
+    other = numbers(&f, 1).resend;
+    assert_in_range(other.sent, TENANTS - 2, TENANTS);
+    while (numbers(&f, 1).resend.state != RESEND_DONE)
+        pause_a_little();
+    assert_int_equal(numbers(&f, 1).resend.sent, TENANTS);
+    close_all(&f);
+}
+
 static void target_that_fails_is_asked_until_it_answers(void **state)
 {
     struct fixture f;
@@ -616,6 +657,7 @@ int main(void)
         cmocka_unit_test(stop_while_paused_loses_nothing),
         cmocka_unit_test(stop_at_any_moment_loses_nothing),
         cmocka_unit_test(target_that_never_answers_slows_no_other),
+        cmocka_unit_test(resend_to_one_target_lets_that_to_another_go_on),
         cmocka_unit_test(target_that_fails_is_asked_until_it_answers),
         cmocka_unit_test(target_without_forward_is_asked_for_it_every_hour),
         cmocka_unit_test(target_that_knows_no_route_is_away),

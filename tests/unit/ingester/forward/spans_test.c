@@ -376,6 +376,51 @@ static void held_spans_are_in_nobodys_way(void **state)
     }
 }
 
+/* Puts an entry of each of these tenants back, which are held. */
+static void put_back_held(struct ing_spans *spans, const uint32_t *tenants, uint32_t n)
+{
+    struct ing_span *span = ing_spans_find(spans, 0), left = *span;
+
+    left.of_tenant = 0;
+    for (left.count = 0; left.count < n; left.count++)
+        ing_spans_note_held(spans, tenants[left.count], &left);
+    ing_spans_put_back(spans, span, &left);
+    ing_spans_check(spans);
+}
+
+static void held_tenant_waits_for_no_other(void **state)
+{
+    static const uint32_t both[] = {5, 6}, one[] = {5, 5};
+    int64_t begin_ns = FG_HOUR_NS, end_ns = begin_ns + 20 * FG_SECOND_NS;
+    struct ing_spans spans = {0};
+
+    (void)state;
+    ing_spans_add(&spans, 0, 1, start_ns);
+    ing_spans_add(&spans, 1, 1, start_ns);
+    (void)ing_spans_release(&spans, begin_ns);
+    assert_true(ing_spans_hold(&spans, 5, begin_ns + FG_HOUR_NS));
+    assert_true(ing_spans_hold(&spans, 6, end_ns));
+    assert_span(ing_spans_take(&spans, OUTBOX_FRESH, start_ns), 0, 1, 2);
+    put_back_held(&spans, both, 2);
+    (void)ing_spans_release(&spans, end_ns - 1);
+    assert_null(ing_spans_take(&spans, OUTBOX_FRESH, start_ns));
+    /* Another span has asked for the tenant meanwhile. */
+    assert_true(ing_spans_hold(&spans, 6, end_ns + FG_MINUTE_NS));
+    (void)ing_spans_release(&spans, end_ns + FG_SECOND_NS);
+    assert_span(ing_spans_take(&spans, OUTBOX_FRESH, start_ns), 0, 1, 2);
+    /* Both are still held: nobody reads it again at once. */
+    put_back_held(&spans, both, 2);
+    assert_null(ing_spans_take(&spans, OUTBOX_FRESH, start_ns));
+    (void)ing_spans_release(&spans, end_ns + 2 * FG_MINUTE_NS);
+    assert_span(ing_spans_take(&spans, OUTBOX_FRESH, start_ns), 0, 1, 2);
+    put_back_held(&spans, one, 2);
+    (void)ing_spans_release(&spans, begin_ns + FG_HOUR_NS - 1);
+    assert_null(ing_spans_take(&spans, OUTBOX_FRESH, start_ns));
+    (void)ing_spans_release(&spans, begin_ns + FG_HOUR_NS);
+    assert_span(ing_spans_take(&spans, OUTBOX_FRESH, start_ns), 0, 1, 2);
+    ing_spans_done(&spans);
+}
+
 static void spans_of_different_tenants_stay_apart(void **state)
 {
     struct ing_spans spans = {0};
@@ -424,6 +469,7 @@ int main(void)
         cmocka_unit_test(sums_agree_with_a_list_of_all_entries),
         cmocka_unit_test(held_spans_are_in_nobodys_way),
         cmocka_unit_test(spans_of_different_tenants_stay_apart),
+        cmocka_unit_test(held_tenant_waits_for_no_other),
         cmocka_unit_test(holds_are_bounded),
     };
 
