@@ -235,7 +235,7 @@ static enum fg_code sum_functions(struct evaluation *evaluation, const struct fg
                                   int64_t *ret_sum, int64_t *ret_whole, struct fg_err *err)
 {
     const struct qry_rule *rule = evaluation->rule;
-    uint32_t n_locations = 0;
+    uint32_t n_locations = 0, n_matched = 0;
     int64_t sum = 0, whole = tree->root_self;
 
     for (uint32_t i = 0; i < tree->n_nodes; i++)
@@ -250,7 +250,11 @@ static enum fg_code sum_functions(struct evaluation *evaluation, const struct fg
         uint8_t *known = &meant[tree->locations[i]];
         uint32_t parent = tree->parents[i];
 
-        /* A location is on many stacks: each name is matched once, however large the expression. */
+        /* A location is on many stacks: each name is matched once, however large the expression.
+         * Even so a name may take a millisecond, and nobody may wait for the values any more. */
+        if (*known == 0 && ++n_matched % FG_SELECTOR_ASK_EVERY == 0 &&
+            qry_query_check(&evaluation->query, err) != FG_OK)
+            return err->code;
         if (*known == 0)
             *known = qry_rule_means(rule, fg_tree_name(tree, i)) ? 2 : 1;
         /* Parents come before their children, so below[parent] is known. */
