@@ -13,7 +13,7 @@ static const int64_t PAUSE_NS = FG_SECOND_NS;
 static const int64_t OVERRIDE_TIMEOUT_NS = 5 * FG_SECOND_NS;
 
 /* The members that are asked in a round, n of each. */
-struct round {
+struct asked_round {
     const struct fg_ring_member **members;
     struct fg_peer **peers;
     struct fg_call *calls;
@@ -21,7 +21,7 @@ struct round {
     const struct fg_ring_member *away; /* NULL: each has answered so far */
 };
 
-static void add_member(struct round *round, struct fg_peers *peers,
+static void add_member(struct asked_round *round, struct fg_peers *peers,
                        const struct fg_ring_member *member)
 {
     char url[FG_RING_ADDRESS_MAX_BYTES + 1];
@@ -38,7 +38,7 @@ static void add_member(struct round *round, struct fg_peers *peers,
 }
 
 /* Adds those for which this member has to wait. For members in maintenance it waits in the ring. */
-static void add_members(struct round *round, const struct ing_maintenance *maintenance,
+static void add_members(struct asked_round *round, const struct ing_maintenance *maintenance,
                         const struct fg_ring *ring)
 {
     const struct fg_ring_revision *newest = &ring->revisions[ring->n_revisions - 1];
@@ -60,7 +60,7 @@ static void add_members(struct round *round, const struct ing_maintenance *maint
 static enum fg_code ask_others(const struct ing_maintenance *maintenance, struct fg_err *err)
 {
     fg_auto(fg_ring_view) *view = fg_ring_watch_get(maintenance->watch);
-    struct round round = {0};
+    struct asked_round round = {0};
 
     /* Without a place in the ring there is nothing that others would lack. */
     if (view == NULL || fg_ring_find(&view->ring, maintenance->name) == FG_RING_NO_MEMBER)

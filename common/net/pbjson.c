@@ -366,6 +366,7 @@ static enum fg_code read_member(struct pbjson_reader *reader,
 {
     struct fg_slice key = fg_json_text(&reader->json, reader->arena);
     const ProtobufCFieldDescriptor *field;
+    char what[2 * PBJSON_NAME_MAX_BYTES];
     uint64_t bit;
 
     if (key.ptr == NULL)
@@ -377,8 +378,10 @@ static enum fg_code read_member(struct pbjson_reader *reader,
     }
     bit = UINT64_C(1) << (field - type->fields);
     /* Which of them was meant nobody knows; a field has two spellings, too. */
-    if ((*seen & bit) != 0)
-        return fg_fail(reader->err, FG_E_INVALID, "field %s is there twice", field->name);
+    if ((*seen & bit) != 0) {
+        (void)snprintf(what, sizeof what, "field %s is there twice", field->name);
+        return bad_json(reader, what);
+    }
     *seen |= bit;
     return read_field(reader, field, depth, message);
 }

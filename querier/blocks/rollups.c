@@ -452,7 +452,7 @@ enum fg_code qry_rollups_choose(struct qry_reader *reader, enum fg_rollup_form w
                   .end_ns = reader->end_ns,
                   .form = what,
                   .crowns_too = crowns_too},
-        .only_type = {&type, 1},
+        .only_type = {.matchers = &type, .n_matchers = 1},
     };
 
     if (fg_profile_type_parse(fg_cstr(selection->type_text), &choosing.query.type, err) != FG_OK)

@@ -154,12 +154,14 @@ static void names_a_field_that_is_there_twice(void **state)
     static const struct {
         const char *in, *want;
     } cases[] = {
-        {"{\"start\":1,\"start\":2}", "field start is there twice"},
-        {"{\"start\":1,\n \"start\" :1}", "field start is there twice"},
-        {"{\"start\":1,\"\\u0073tart\":1}", "field start is there twice"},
+        {"{\"start\":1,\"start\":2}", "byte 19: field start is there twice"},
+        {"{\"start\":1,\n \"start\" :1}", "byte 22: field start is there twice"},
+        {"{\"start\":1,\"\\u0073tart\":1}", "byte 24: field start is there twice"},
         /* In its two spellings. */
-        {"{\"labelNames\":[],\"start\":1,\"label_names\":[]}", "field label_names is there twice"},
-        {"{\"label_names\":null,\"labelNames\":[\"a\"]}", "field label_names is there twice"},
+        {"{\"labelNames\":[],\"start\":1,\"label_names\":[]}",
+         "byte 41: field label_names is there twice"},
+        {"{\"label_names\":null,\"labelNames\":[\"a\"]}",
+         "byte 33: field label_names is there twice"},
     };
     struct fixture *f = *state;
 
