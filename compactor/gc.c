@@ -435,8 +435,8 @@ static enum fg_code look_into_segment(struct erased *erased, const struct fg_buc
 
 /* The name of a segment does not tell its tenants. Garbage is deleted without reading it: a later
  * sweep would do so anyway. Of segments that may still be committed, those of this tenant alone are
- * deleted. Shared ones stay for now (cmp_erasure_settle()): one may be on its way, or after a
- * restore the only copy of the others' profiles. The manifest is read after the page was listed, so
+ * deleted. Shared ones are left to cmp_erasure_settle(): one may be on its way, or after a restore
+ * the only copy of the others' profiles. The manifest is read after the page was listed, so
  * a segment that entered meanwhile is known, and a number that is asked later was asked after the
  * segment was there. */
 static enum fg_code erase_segments(void *arg, const struct fg_bucket_request *page, bool *ret_end,

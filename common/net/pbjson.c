@@ -102,7 +102,8 @@ static enum fg_code too_much(struct pbjson_reader *reader)
     return fg_fail(reader->err, FG_E_LIMIT, "message is too large");
 }
 
-/* What is wrong at the reader, or with the JSON before it. */
+/* Fails with the position of the reader. If the JSON itself is malformed there, the error says how
+ * instead of `what`. */
 static enum fg_code bad_json(struct pbjson_reader *reader, const char *what)
 {
     (void)fg_json_fail(&reader->json, what, reader->err);

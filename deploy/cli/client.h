@@ -89,7 +89,7 @@ struct cli_client_reply {
     unsigned status;        /* HTTP */
     uint64_t retry_after_s; /* 0: the server did not say */
     uint64_t expired;       /* profiles that are too old to be kept (X-Flamegrid-Expired) */
-    bool challenged;        /* the server does not know who asks (WWW-Authenticate) */
+    bool challenged;        /* the server asks for credentials (WWW-Authenticate) */
     bool empty;             /* a flame graph without a stack (X-Flamegrid-Empty) */
     bool second;            /* of a client with CLIENT_SHOWS_GIVEN: hints have its options */
     struct fg_buf body;     /* without its content coding */
@@ -147,8 +147,9 @@ const char *cli_client_missing(const struct cli_client *client);
  * was one. client may be NULL. */
 void cli_client_warn_missing(const struct cli_client *client);
 
-/* Returns FG_OK for status 200, else a failure with the server's message. FG_E_DENIED: 403, or the
- * server does not know who asks. FG_E_NO_TENANT: another 401, which is about the tenant. */
+/* Returns FG_OK for status 200, else a failure with the server's message. FG_E_DENIED: 403, or 401
+ * with WWW-Authenticate, which asks for credentials. FG_E_NO_TENANT: 401 without it, which asks for
+ * a tenant. */
 enum fg_code cli_client_check(const struct cli_client_reply *reply,
                               struct fg_err *err) fg_must_check;
 

@@ -269,16 +269,24 @@ static void pass_minutes(struct world *world, int n)
     }
 }
 
+/* Stores the profile in both heads, once they have their seats. Returns it. */
+static struct item store_in_both(struct world *world)
+{
+    struct item item;
+
+    fibers_sleep(world->fibers, 5 * FG_MINUTE_NS);
+    item = only_profile(world);
+    must_store(world->heads[0], &item);
+    must_store(world->heads[1], &item);
+    return item;
+}
+
 void copy_after_answer(void *arg)
 {
     struct world *world = arg;
     struct head *first = world->heads[0], *second = world->heads[1];
-    struct item item;
+    struct item item = store_in_both(world);
 
-    fibers_sleep(world->fibers, 5 * FG_MINUTE_NS); /* both have their seats */
-    item = only_profile(world);
-    must_store(first, &item);
-    must_store(second, &item);
     head_without_bucket(first, FG_HOUR_NS);
     (void)head_drain(second);
     fibers_sleep(world->fibers, 5 * FG_MINUTE_NS);
@@ -323,12 +331,8 @@ void leave_unlisted(void *arg)
 {
     struct world *world = arg;
     struct head *first = world->heads[0], *second = world->heads[1];
-    struct item item;
 
-    fibers_sleep(world->fibers, 5 * FG_MINUTE_NS); /* both have their seats */
-    item = only_profile(world);
-    must_store(first, &item);
-    must_store(second, &item);
+    (void)store_in_both(world);
     (void)head_drain(first);
     while (count_segments(world) == 0)
         fibers_sleep(world->fibers, FG_MS_NS);

@@ -263,18 +263,24 @@ static void work_is_done_once(void **state)
     world_destroy(world);
 }
 
-/* Without quiet-twice it is back; by chance that is rare, since heads that have much to do answer
- * late. */
-static void copies_after_an_answer(void **state)
+/* Two heads that have the same, and do what the script says. */
+static struct shape two_heads(void (*script)(void *world))
 {
-    struct shape shape = {.heads = 2,
+    return (struct shape){.heads = 2,
                           .heads_max = 2,
                           .replicas = 2,
                           .rules = FG_RULES_ALL,
                           .cluster_rules = ALL_CLUSTER_RULES,
                           .calm = true,
                           .trace = setting("FG_SIM_TRACE", 0) != 0,
-                          .script = copy_after_answer};
+                          .script = script};
+}
+
+/* Without quiet-twice it is back; by chance that is rare, since heads that have much to do answer
+ * late. */
+static void copies_after_an_answer(void **state)
+{
+    struct shape shape = two_heads(copy_after_answer);
     struct world *world = world_run(0, &shape);
 
     (void)state;
@@ -291,14 +297,7 @@ static void copies_after_an_answer(void **state)
  * commits nothing more. */
 static void segment_that_nobody_lists_goes(void **state)
 {
-    const struct shape shape = {.heads = 2,
-                                .heads_max = 2,
-                                .replicas = 2,
-                                .rules = FG_RULES_ALL,
-                                .cluster_rules = ALL_CLUSTER_RULES,
-                                .calm = true,
-                                .trace = setting("FG_SIM_TRACE", 0) != 0,
-                                .script = leave_unlisted};
+    const struct shape shape = two_heads(leave_unlisted);
     struct world *world = world_run(0, &shape);
 
     (void)state;

@@ -129,7 +129,7 @@ static void a_new_token_and_a_new_secret_work_as_soon_as_they_are_used(void **st
     }
 }
 
-/* What is certainly over is said at once, and costs no read. */
+/* The registry that was read last says that it is revoked, so no read of the bucket is needed. */
 static void a_revoked_token_is_refused_at_once(void **state)
 {
     struct access_run *f = *state;
