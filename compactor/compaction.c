@@ -667,6 +667,7 @@ static void run_passes(void *arg)
     struct cmp_compaction *compaction = arg;
     struct fg_err err;
 
+    fg_thread_lower_priority(); /* a single server's agents and readers do not wait for a merge */
     while (!cmp_env_stopping(&compaction->env)) {
         enum fg_code code = cmp_compaction_pass(compaction, &err);
 

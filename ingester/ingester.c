@@ -148,6 +148,7 @@ struct fg_store_config ing_store_config(const struct ing_settings *settings, boo
         .cache_bytes = settings->store_cache_bytes,
         .write_buffer_bytes = settings->store_write_buffer_bytes,
         .wal_max_bytes = settings->store_wal_max_bytes,
+        .filtered_family = HEAD_PROFILES, /* has it come before? */
         .spare_families = forwards ? 0 : HEAD_FAMILIES - HEAD_OUTBOX,
         /* A push is answered only after it is on disk. */
         .sync = true,

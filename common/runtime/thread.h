@@ -69,4 +69,9 @@ void fg_thread_stop(struct fg_thread *thread);
 /* Frees what fg_thread_init() made. The thread is not running. */
 void fg_thread_done(struct fg_thread *thread);
 
+/* Lowers the priority of the calling thread, for good: next to threads that agents or readers wait
+ * for, it gets a third of the processor's time that one of them gets, and all that they leave.
+ * Threads that it starts inherit that. */
+void fg_thread_lower_priority(void);
+
 #endif

@@ -20,7 +20,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/resource.h>
 
 /* A yielding job that has waited so long is like any pinned one. */
 static const int64_t WORK_YIELDS_NS = FG_SECOND_NS;
@@ -62,10 +61,6 @@ static const char *const lane_names[FG_LANES] = {
     [FG_LANE_BACKGROUND] = "backgr",
     [FG_LANE_BULK] = "bulk",
 };
-
-/* A third of what a thread of the other lanes gets. Much less would starve a catch-up next to other
- * programs, until its requests take longer than their senders wait. */
-enum { BULK_NICE = 5 };
 
 /* ---- workers ---- */
 
@@ -225,9 +220,8 @@ static void *worker_main(void *arg)
     struct fg_job *job;
 
     (void)pthread_setname_np(pthread_self(), worker->name);
-    /* Of this thread alone, as Linux has it; a lower priority is always allowed. */
     if (worker->lane->bulk)
-        (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + BULK_NICE);
+        fg_thread_lower_priority();
     while ((job = wait_job(worker)) != NULL)
         run_job(worker->lane, job);
     return NULL;

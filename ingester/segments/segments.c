@@ -530,6 +530,7 @@ static void run_segments(void *arg)
     struct ing_segments *segments = arg;
     struct ing_segments_event event = {.kind = SEGMENTS_TICK};
 
+    fg_thread_lower_priority(); /* pushes and queries do not wait for a build */
     do {
         hand_in(segments, &event, NULL);
         update_ranks(segments); /* before the tasks, since it may add some */

@@ -185,6 +185,10 @@ struct fg_store_config {
     uint64_t cache_bytes;        /* for blocks that were read */
     uint64_t write_buffer_bytes; /* per family, before a flush */
     uint64_t wal_max_bytes;      /* limits what is replayed after a crash */
+    /* The family of which contains() is asked for each write. Most of these keys are new, and the
+     * newest ones are in the memtable, where an absent key costs a search of its list. So this one
+     * gets a filter. */
+    unsigned filtered_family;
     /* So many of the last families are left out, unless the store has one of them: a store in which
      * they were never needed can be opened by a version that does not know them. No key of a family
      * that is left out is read or written. */

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -119,6 +120,31 @@ static void sleep_ends_at_its_time(void **state)
     fg_thread_done(&thread);
 }
 
+static void lower(void *arg)
+{
+    int *nice = arg;
+
+    fg_thread_lower_priority();
+    *nice = getpriority(PRIO_PROCESS, 0);
+}
+
+/* Its own, and neither below the least nor the process's. */
+static void thread_lowers_its_priority(void **state)
+{
+    const int ours = getpriority(PRIO_PROCESS, 0);
+    struct fg_thread thread;
+    struct fg_err err;
+    int nice = ours;
+
+    (void)state;
+    fg_thread_init(&thread);
+    assert_int_equal(fg_thread_start(&thread, "low", lower, &nice, &err), FG_OK);
+    fg_thread_join(&thread);
+    fg_thread_done(&thread);
+    assert_int_equal(nice, FG_MIN(ours + 5, 19));
+    assert_int_equal(getpriority(PRIO_PROCESS, 0), ours);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +152,7 @@ int main(void)
         cmocka_unit_test(asking_to_stop_does_not_wait),
         cmocka_unit_test(thread_that_never_started_needs_no_join),
         cmocka_unit_test(sleep_ends_at_its_time),
+        cmocka_unit_test(thread_lowers_its_priority),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
