@@ -10,7 +10,6 @@ import glob
 import hashlib
 import json
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -37,8 +36,7 @@ def read(*path):
 def programs(build, arch, debug):
     """The programs' bytes. Debug information is left out unless the image is one for debuggers; the table of symbols stays, from which
     self-profiling has the names of functions."""
-    triplet = system.TRIPLETS[arch]
-    strip = "strip" if platform.machine() == triplet.partition("-")[0] else triplet + "-strip"
+    strip = system.TRIPLETS[arch] + "-strip" if system.emulator(arch) else "strip"
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for name in PROGRAMS:
@@ -88,7 +86,7 @@ def put_shell(files, arch):
     busybox = "/bin/busybox"
     system.needed(busybox, arch)
     files.file("usr/bin/busybox", read(busybox), 0o755)
-    for applet in system.output(busybox, "--list").split():
+    for applet in system.output(*system.emulator(arch), busybox, "--list").split():
         files.link("usr/bin/" + applet, "busybox")
 
 

@@ -3,6 +3,7 @@ that these belong to. It reads programs of other architectures as well, whose pa
 
 import glob
 import os
+import platform
 import re
 import subprocess
 
@@ -12,6 +13,12 @@ MACHINES = {"amd64": "Advanced Micro Devices X86-64", "arm64": "AArch64"}
 
 def output(*command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def emulator(arch):
+    """What runs programs of the architecture, before their arguments."""
+    processor = TRIPLETS[arch].partition("-")[0]
+    return [] if platform.machine() == processor else ["qemu-%s-static" % processor]
 
 
 def needed(path, arch):
