@@ -26,6 +26,7 @@ from flamegrid import ROOT, check  # noqa: E402
 BUILD = os.path.join(ROOT, "build", "release")
 PROGRAMS = ("flamegrid", "flamegrid-distributor", "flamegrid-ingester", "flamegrid-querier", "flamegrid-compactor")
 UNITS = ("flamegrid-server", "flamegrid-agent") + PROGRAMS[1:]
+IN_IMAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "in_image.py")
 USER = 10001
 IMAGE_MAX_BYTES = 60_000_000
 EXPOSURE_MAX = 2.0
@@ -82,12 +83,17 @@ class Stage:
     def image(self):
         return self.get("image", lambda folder: output(os.path.join(ROOT, "deploy/image/run"), "--build", BUILD, "-o", folder))
 
-    def unpacked(self):
-        """The image's root, as a container has it."""
+    def foreign_image(self):
+        return self.get("foreign", lambda folder: output(os.path.join(ROOT, "deploy/image/run"), "--arch", other_architecture(), "-o", folder))
+
+    def unpacked(self, image=None):
+        """An image's root, as a container has it."""
+        image = image or self.image()
+
         def make(folder):
-            version = json_of(self.image(), "index.json")["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"]
-            output("umoci", "unpack", *([] if os.getuid() == 0 else ["--rootless"]), "--image", "%s:%s" % (self.image(), version), folder)
-        return os.path.join(self.get("unpacked", make), "rootfs")
+            version = json_of(image, "index.json")["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"]
+            output("umoci", "unpack", *([] if os.getuid() == 0 else ["--rootless"]), "--image", "%s:%s" % (image, version), folder)
+        return os.path.join(self.get(os.path.basename(image) + "-unpacked", make), "rootfs")
 
     def packages(self):
         return self.get("packages", lambda folder: output(os.path.join(ROOT, "deploy/debian/run"), "--build", BUILD, "-o", folder))
@@ -287,11 +293,15 @@ def image_is_reproducible(stage):
     check(digests(stage.image()) == digests(again), "two images of the same programs differ")
 
 
-def image_is_small(stage):
-    unpacked = sum(os.lstat(os.path.join(stage.unpacked(), name)).st_size for name in tree(stage.unpacked()))
+def check_size(image, root):
+    unpacked = sum(os.lstat(os.path.join(root, name)).st_size for name in tree(root))
     check(unpacked <= IMAGE_MAX_BYTES, "%d bytes unpacked, at most %d", unpacked, IMAGE_MAX_BYTES)
     print("     %.1f MB unpacked, %.1f MB to fetch" %
-          (unpacked / 1e6, sum(os.path.getsize(path) for path in glob.glob(os.path.join(stage.image(), "blobs/*/*"))) / 1e6))
+          (unpacked / 1e6, sum(os.path.getsize(path) for path in glob.glob(os.path.join(image, "blobs/*/*"))) / 1e6))
+
+
+def image_is_small(stage):
+    check_size(stage.image(), stage.unpacked())
 
 
 def image_is_bare(stage):
@@ -308,8 +318,12 @@ def image_is_bare(stage):
             check(os.getuid() != 0 or (info.st_uid == 0) == (where != "var/lib/flamegrid"), "%s is of user %d", where, info.st_uid)
 
 
-def image_of_another_architecture_is_refused(stage):
-    other = "amd64" if output("dpkg", "--print-architecture").strip() == "arm64" else "arm64"
+def other_architecture():
+    return "amd64" if output("dpkg", "--print-architecture").strip() == "arm64" else "arm64"
+
+
+def programs_of_another_architecture_are_refused(stage):
+    other = other_architecture()
     said = subprocess.run([os.path.join(ROOT, "deploy/image/run"), "--arch", other, "--build", BUILD, "-o", os.path.join(stage.folder, "other")],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     check(said.returncode != 0 and "not for " + other in said.stdout, "%d %s", said.returncode, said.stdout)
@@ -342,12 +356,12 @@ def sbom_is_complete(stage):
     check(all(os.path.exists(os.path.join(stage.unpacked(), "usr/share/doc", name, "copyright")) for name in in_image), "no copyright file")
 
 
-def sandbox_of(root, data):
-    """The command before what is to run in the image, by the image's user."""
+def sandbox_of(root, data, emulator=()):
+    """The command before what is to run in the image, by the image's user. emulator: what runs the image's programs."""
     command = ["bwrap", "--unshare-user", "--unshare-pid", "--unshare-ipc", "--uid", str(USER), "--gid", str(USER), "--cap-drop", "ALL",
                "--ro-bind", root, "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind", data, "/var/lib/flamegrid",
                "--clearenv", "--die-with-parent", "--chdir", "/var/lib/flamegrid"]
-    nests = subprocess.run(["bwrap", "--unshare-net", "--dev-bind", "/", "/"] + command + ["/usr/bin/flamegrid", "version"],
+    nests = subprocess.run(["bwrap", "--unshare-net", "--dev-bind", "/", "/"] + command + [*emulator, "/usr/bin/flamegrid", "version"],
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
     if nests:
         return ["bwrap", "--unshare-net", "--dev-bind", "/", "/", "--die-with-parent"], command
@@ -369,7 +383,7 @@ def image_needs_no_other_library(stage):
 def server_works_in_the_image(stage):
     with tempfile.TemporaryDirectory() as data:
         outer, inner = sandbox_of(stage.unpacked(), data)
-        output(*outer, sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "in_image.py"), *inner, timeout=4 * WAIT_S)
+        output(*outer, sys.executable, IN_IMAGE, *inner, timeout=4 * WAIT_S)
 
 
 # ---- by night ----
@@ -385,6 +399,19 @@ def release_is_the_same_in_two_folders(stage):
         built.append({name: digests(os.path.join(folder, "build/release"))[name] for name in PROGRAMS})
         shutil.rmtree(folder)
     check(built[0] == built[1], "%s and %s", *built)
+
+
+def image_of_another_architecture_works(stage):
+    """Made from here, and run by an emulator of that processor, which is no part of it."""
+    image = stage.foreign_image()
+    root = stage.unpacked(image)
+    check_size(image, root)
+    emulator = "/usr/bin/qemu-%s-static" % {"arm64": "aarch64", "amd64": "x86_64"}[other_architecture()]
+    output(os.path.join(ROOT, "deploy/install"), "cross")
+    shutil.copy(emulator, root + emulator)
+    with tempfile.TemporaryDirectory() as data:
+        outer, inner = sandbox_of(root, data, [emulator])
+        output(*outer, sys.executable, IN_IMAGE, *inner, emulator, timeout=4 * WAIT_S)
 
 
 def packages_install(stage):
@@ -410,9 +437,9 @@ def packages_install(stage):
 FAST = (install_has_everything, install_honours_destdir, programs_contain_no_folder, example_settings_work,
         units_are_right, units_are_hardened, units_limit_memory_to_the_budget, manager_is_told, credentials_are_files,
         packages_are_clean, packages_are_reproducible, packages_have_our_version, packages_work_unpacked, direct_libraries_are_listed,
-        image_is_reproducible, image_is_small, image_is_bare, image_of_another_architecture_is_refused, image_says_how_it_runs, sbom_is_complete, image_needs_no_other_library,
+        image_is_reproducible, image_is_small, image_is_bare, programs_of_another_architecture_are_refused, image_says_how_it_runs, sbom_is_complete, image_needs_no_other_library,
         server_works_in_the_image)
-NIGHTLY = (release_is_the_same_in_two_folders, packages_install)
+NIGHTLY = (release_is_the_same_in_two_folders, image_of_another_architecture_works, packages_install)
 
 
 def main():

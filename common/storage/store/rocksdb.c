@@ -216,9 +216,9 @@ static rocksdb_options_t *make_options(const struct fg_store_config *config, roc
 }
 
 /*
- * Makes the options of the family whose memtables get a filter. It is for this family alone: a write
- * that begins a new log makes memtables of all families, and waits until their filters are cleared.
- * With 0.005 of the memtable's size, a profile of 250 bytes has ten bits of it.
+ * Makes the options of the family whose memtables get a filter. It is for this family alone: a
+ * write that begins a new log makes memtables of all families, and waits until their filters are
+ * cleared. With 0.005 of the memtable's size, a profile of 250 bytes has ten bits of it.
  */
 static rocksdb_options_t *make_filtered_options(rocksdb_options_t *options)
 {
