@@ -126,6 +126,18 @@ def pods_are_complete(things):
                 yield "%s: a volume is mounted below another one, %s" % (name_of(thing), path)
 
 
+def sets_with_data_are_not_pruned(things):
+    """What is on the disks of these sets only would be missing from answers."""
+    for thing in workloads(things):
+        if component_of(thing) not in ("ingester", "single"):
+            continue
+        annotations = thing["metadata"].get("annotations", {})
+        if annotations.get("argocd.argoproj.io/sync-options") != "Prune=false":
+            yield "%s: Argo CD deletes it when values do not name it any more" % name_of(thing)
+        if annotations.get("kustomize.toolkit.fluxcd.io/prune") != "disabled":
+            yield "%s: Flux deletes it when values do not name it any more" % name_of(thing)
+
+
 def references_lead_somewhere(things):
     """Objects that others name are there: services, config maps, accounts, workloads, issuers."""
     known = {name_of(thing) for thing in things}
@@ -218,8 +230,8 @@ def secrets_are_references(things):
         yield from look(name_of(thing), thing)
 
 
-RULES = (names_are_unique, names_are_short_enough, labels_are_complete, pods_are_restricted, pods_are_complete, references_lead_somewhere, selectors_find_pods,
-         every_pod_has_a_policy, secrets_are_references)
+RULES = (names_are_unique, names_are_short_enough, labels_are_complete, pods_are_restricted, pods_are_complete, sets_with_data_are_not_pruned,
+         references_lead_somewhere, selectors_find_pods, every_pod_has_a_policy, secrets_are_references)
 
 
 def complaints(things):
