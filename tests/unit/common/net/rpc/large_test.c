@@ -391,10 +391,10 @@ static void wrong_lengths_in_requests_are_refused(void **state)
         enum fg_code code;
         unsigned asked;
     } cases[] = {
-        {"empty parts", 50, 0, 50, FG_E_INVALID, 3},
-        {"parts that make it longer", 50, 10, 50, FG_E_INVALID, 3},
-        {"parts that make it shorter", 50, 10, 30, FG_E_INVALID, 3},
-        {"a part longer than the rest", 50, 100, 0, FG_E_INVALID, 3},
+        {"empty parts", 50, 0, 50, FG_E_UNAVAILABLE, 3},
+        {"parts that make it longer", 50, 10, 50, FG_E_UNAVAILABLE, 3},
+        {"parts that make it shorter", 50, 10, 30, FG_E_UNAVAILABLE, 3},
+        {"a part longer than the rest", 50, 100, 0, FG_E_UNAVAILABLE, 3},
         {"all there is and more", UINT64_MAX, 10, UINT64_MAX, FG_E_LIMIT, 2},
         {"an end", 50, 50, 0, FG_OK, 2},
     };
