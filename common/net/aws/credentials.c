@@ -17,7 +17,8 @@ enum {
 };
 
 static const int64_t FILES_EVERY_NS = 30 * FG_SECOND_NS; /* rotated keys overlap for minutes */
-static const int64_t AGAIN_NS = 5 * FG_SECOND_NS;        /* after a failure */
+static const int64_t AGAIN_NS = 5 * FG_SECOND_NS;        /* after a failure, while keys are valid */
+static const int64_t PAUSE_NS = FG_SECOND_NS;            /* after STS gave none */
 static const int64_t AHEAD_NS = 5 * FG_MINUTE_NS;        /* of the keys' end */
 static const int64_t STS_TIMEOUT_NS = 10 * FG_SECOND_NS;
 static const int64_t MARGIN_NS = 10 * FG_SECOND_NS; /* clocks differ, and requests take a while */
@@ -204,9 +205,9 @@ static enum fg_code look_at_sts(struct fg_aws_credentials *credentials, struct f
 
 /* ---- the owner's side ---- */
 
-static int64_t now_mono_ns(void)
+static int64_t now_mono_ns(const struct fg_aws_credentials *credentials)
 {
-    return fg_mono_ns(fg_clock_real());
+    return fg_mono_ns(credentials->config.clock);
 }
 
 static bool has_ended(const struct fg_aws_credentials *credentials)
@@ -245,8 +246,10 @@ bool fg_aws_credentials_valid(struct fg_aws_credentials *credentials)
 
 bool fg_aws_credentials_due(struct fg_aws_credentials *credentials)
 {
-    return credentials->kind != FG_AWS_KEYS_FIXED &&
-           (!fg_aws_credentials_valid(credentials) || now_mono_ns() >= credentials->next_mono_ns);
+    int64_t now_ns = now_mono_ns(credentials);
+
+    return credentials->kind != FG_AWS_KEYS_FIXED && now_ns >= credentials->pause_end_mono_ns &&
+           (!fg_aws_credentials_valid(credentials) || now_ns >= credentials->next_mono_ns);
 }
 
 enum fg_code fg_aws_credentials_look(struct fg_aws_credentials *credentials, struct fg_err *err)
@@ -259,6 +262,7 @@ enum fg_code fg_aws_credentials_look(struct fg_aws_credentials *credentials, str
 bool fg_aws_credentials_looked(struct fg_aws_credentials *credentials, enum fg_code code,
                                const struct fg_err *err)
 {
+    int64_t now_ns = now_mono_ns(credentials);
     struct fg_err why = *err;
     bool usable;
 
@@ -269,8 +273,9 @@ bool fg_aws_credentials_looked(struct fg_aws_credentials *credentials, enum fg_c
     else if (code == FG_OK && !credentials->good)
         code = fg_fail(&why, FG_E_DENIED, "the keys in the key files are rejected");
     usable = fg_aws_credentials_valid(credentials);
-    credentials->next_mono_ns =
-        now_mono_ns() + (code == FG_OK ? next_look_ns(credentials) : AGAIN_NS);
+    credentials->next_mono_ns = now_ns + (code == FG_OK ? next_look_ns(credentials) : AGAIN_NS);
+    credentials->pause_end_mono_ns =
+        code != FG_OK && credentials->kind == FG_AWS_KEYS_ROLE ? now_ns + PAUSE_NS : 0;
     if (code != FG_OK) {
         credentials->err = why;
         fg_log_warn("keys for AWS could not be renewed", fg_ls("of", credentials->config.user),
@@ -308,7 +313,7 @@ static enum fg_code init_files(struct fg_aws_credentials *credentials, struct fg
         return fg_fail(err, FG_E_INVALID, "%s cannot be read",
                        credentials->config.sources->access_key_file);
     take_over(credentials);
-    credentials->next_mono_ns = now_mono_ns() + FILES_EVERY_NS;
+    credentials->next_mono_ns = now_mono_ns(credentials) + FILES_EVERY_NS;
     return FG_OK;
 }
 
