@@ -12,7 +12,7 @@
 enum {
     STS_TRIES = 3,                  /* a fault of seconds; after it AGAIN_NS */
     ANSWER_MAX_BYTES = 64 * 1024,   /* the answer of AssumeRoleWithWebIdentity has about 2 KiB */
-    KEY_FILE_MAX_BYTES = 16 * 1024, /* a session token has 1 or 2 KiB */
+    KEY_FILE_MAX_BYTES = 32 * 1024, /* STS takes tokens of 20,000 bytes */
     URL_MAX_BYTES = 512,
 };
 
@@ -60,6 +60,8 @@ static enum fg_code read_secret(const char *path, char **ret_text, struct fg_err
     fg_buf_init(&file, KEY_FILE_MAX_BYTES);
     if (path[0] != '\0')
         code = fg_conf_read_file(path, &file, err);
+    if (code == FG_OK && file.full)
+        code = fg_fail(err, FG_E_INVALID, "%s: is too large for a key or a token", path);
     text = fg_trim(fg_buf_slice(&file));
     for (size_t i = 0; code == FG_OK && i < text.len; i++)
         if (text.ptr[i] < 0x20 || text.ptr[i] >= 0x7f)

@@ -15,6 +15,7 @@ struct fixture {
     char token_file[64];
     bool refuses; /* STS */
     unsigned asked;
+    size_t asked_bytes; /* the last body */
     struct fg_err err;
 };
 
@@ -24,6 +25,7 @@ static void answer(void *arg, struct fg_client_request *http)
     struct fixture *f = arg;
 
     f->asked++;
+    f->asked_bytes = http->body.len;
     http->code = FG_OK;
     http->status = f->refuses ? 400 : 200;
     fg_buf_init(&http->answer, http->body_max_bytes);
@@ -144,6 +146,32 @@ static void keys_are_used_to_their_end_while_sts_gives_no_others(void **state)
     assert_false(need_keys(f));
 }
 
+static void write_token(const struct fixture *f, size_t len)
+{
+    FILE *file = fopen(f->token_file, "we");
+
+    assert_non_null(file);
+    for (size_t i = 0; i < len; i++)
+        assert_int_equal(fputc('a', file), 'a');
+    assert_int_equal(fclose(file), 0);
+}
+
+static void tokens_are_sent_whole_or_not_at_all(void **state)
+{
+    enum { LONGEST_BYTES = 20000 }; /* that STS takes */
+    struct fixture *f = *state;
+
+    write_token(f, LONGEST_BYTES);
+    assert_true(need_keys(f));
+    assert_in_range(f->asked_bytes, LONGEST_BYTES + 1, LONGEST_BYTES + 1000);
+    write_token(f, 3 * LONGEST_BYTES);
+    assert_true(fg_aws_credentials_renew(&f->credentials, f->credentials.generation));
+    assert_false(need_keys(f));
+    assert_int_equal(f->asked, 1);
+    assert_int_equal(f->credentials.err.code, FG_E_INVALID);
+    assert_non_null(strstr(f->credentials.err.msg, f->token_file));
+}
+
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -152,6 +180,7 @@ int main(void)
         TEST(keys_of_a_role_are_kept),
         TEST(sts_that_gives_no_keys_is_asked_once_a_second),
         TEST(keys_are_used_to_their_end_while_sts_gives_no_others),
+        TEST(tokens_are_sent_whole_or_not_at_all),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
