@@ -359,8 +359,8 @@ static void replies_that_nobody_reads_free_their_slots(void **state)
 
     rpc_run_connected(f->peer);
     fg_rpc_frame_encode(&frame, message + 12);
-    for (uint8_t i = 0; i < 4 * CALLERS; i++) { /* many more bytes than the system buffers */
-        message[11] = i;
+    for (unsigned i = 0; i < 4 * CALLERS; i++) { /* many more bytes than the system buffers */
+        message[11] = (uint8_t)i;
         assert_int_equal(send(fd, message, sizeof message, MSG_NOSIGNAL), sizeof message);
     }
     /* Until all slots are busy: the caller above has more requests than the server has slots. */
