@@ -149,6 +149,10 @@ static void reply_first(struct fg_rpc_request *req, struct fg_slice head, struct
         fg_rpc_reply_error(req, &err);
         return;
     }
+    /* Nobody would fetch it. Checked after it was added: a connection that ends later than this
+     * drops it itself (on_pipe_gone()). */
+    if (req->connection != NULL && fg_connection_is_gone(req->connection))
+        fg_chunked_replies_drop(chunked_replies, answer);
     frame = (struct fg_rpc_frame){
         .key = answer->key,
         .left = answer->payload.len - FG_RPC_PART_BYTES,
