@@ -506,8 +506,12 @@ static enum fg_code take_part(struct fg_rpc_server *server, struct fg_rpc_reques
     if (part.offset == 0 && check_first(server, req, &part, err) != FG_OK)
         return err->code;
     if (fg_chunked_requests_add(server->parts, &part, fg_mono_ns(fg_clock_real()), &req->whole,
-                                err) == FG_OK)
+                                err) == FG_OK) {
+        /* As of replies (reply_first()): else the part would stay until it is idle. */
+        if (req->connection != NULL && fg_connection_is_gone(req->connection))
+            fg_chunked_requests_drop_owner(server->parts, req->owner);
         return FG_OK;
+    }
     return refuse(server,
                   err->code == FG_E_UNAVAILABLE ? FG_RPC_REFUSED_BUSY
                   : err->code == FG_E_TOO_LARGE ? FG_RPC_REFUSED_TOO_LARGE

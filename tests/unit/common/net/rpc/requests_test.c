@@ -645,6 +645,45 @@ static void ask_with(struct fg_rpc_server *server, uint64_t left_ms)
     fg_rpc_dispatch(server, &req, fg_bytes(bytes, sizeof bytes));
 }
 
+/* Its end may come between the message and its handler. */
+static void no_part_is_kept_for_a_connection_that_has_ended(void **state)
+{
+    enum { OWNER = 7 };
+    const struct fg_connection_address address = {.bytes = {0}};
+    struct fg_rpc_server *server = fg_rpc_server_create(NULL, 1);
+    struct fg_connections *connections = fg_connections_create(1, 1);
+    const struct fg_rpc_frame push = {.kind = FG_RPC_PUSH};
+    struct fg_rpc_frame part = {.kind = FG_RPC_PART, .left = 60 * 1000};
+    struct fg_rpc_request req = {.reply = note_code, .owner = OWNER};
+    uint8_t *bytes = fg_calloc(1, MIB);
+    struct fg_buf head, message;
+
+    (void)state;
+    fg_rpc_server_handle(server, FG_RPC_PUSH, rpc_run_echo, NULL);
+    assert_int_equal(fg_connections_add(connections, OWNER, &address, FG_RPC_ANY_ROLE),
+                     FG_CONNECTION_TAKEN);
+    req.connection = fg_connections_ref(connections, OWNER);
+    fg_connections_remove(connections, OWNER);
+    fg_buf_init(&head, 24);
+    fg_buf_le64(&head, 1);
+    fg_buf_le64(&head, 0);
+    fg_buf_le64(&head, 2 * MIB);
+    fg_rpc_frame_encode(&push, bytes);
+    part.head = fg_buf_slice(&head);
+    part.payload = fg_bytes(bytes, MIB);
+    fg_buf_init(&message, 2 * MIB);
+    assert_true(fg_buf_reserve(&message, fg_rpc_frame_size(&part)));
+    fg_rpc_frame_encode(&part, message.ptr);
+    fg_rpc_dispatch(server, &req, fg_bytes(message.ptr, fg_rpc_frame_size(&part)));
+    assert_int_equal(last.code, FG_OK);
+    assert_int_equal(fg_rpc_server_request_bytes(server), 0);
+    fg_buf_done(&message);
+    fg_buf_done(&head);
+    free(bytes);
+    fg_connections_destroy(connections);
+    fg_rpc_server_destroy(server);
+}
+
 static void deadlines_are_capped(void **state)
 {
     struct fg_rpc_server *server = fg_rpc_server_create(NULL, 1);
@@ -708,6 +747,7 @@ int main(void)
         cmocka_unit_test(work_learns_that_its_caller_is_gone),
         cmocka_unit_test(canceled_work_is_abandoned),
         cmocka_unit_test(cancellation_may_come_before_its_request),
+        cmocka_unit_test(no_part_is_kept_for_a_connection_that_has_ended),
         cmocka_unit_test(deadlines_are_capped),
         cmocka_unit_test(canceled_work_is_unavailable_to_its_caller),
     };
