@@ -23,21 +23,6 @@ static const int64_t AHEAD_NS = 5 * FG_MINUTE_NS;        /* of the keys' end */
 static const int64_t STS_TIMEOUT_NS = 10 * FG_SECOND_NS;
 static const int64_t MARGIN_NS = 10 * FG_SECOND_NS; /* clocks differ, and requests take a while */
 
-static void free_secret(char *text)
-{
-    if (text != NULL)
-        OPENSSL_cleanse(text, strlen(text));
-    free(text);
-}
-
-static void keys_done(struct fg_aws_keys *keys)
-{
-    free(keys->access);
-    free_secret(keys->secret);
-    free_secret(keys->token);
-    *keys = (struct fg_aws_keys){0};
-}
-
 static char *text_of(struct fg_slice text)
 {
     char *copy = fg_malloc(text.len + 1);
@@ -72,6 +57,8 @@ static enum fg_code read_secret(const char *path, char **ret_text, struct fg_err
         *ret_text = text_of(text);
     else
         code = err->code = FG_E_INVALID; /* a file that is missing is no object that is */
+    if (file.cap > 0)
+        OPENSSL_cleanse(file.ptr, file.cap);
     fg_buf_done(&file);
     return code;
 }
@@ -95,7 +82,7 @@ static enum fg_code look_in_files(struct fg_aws_credentials *credentials, struct
     if (read_secret(paths[0], &keys.access, err) != FG_OK ||
         read_secret(paths[1], &keys.secret, err) != FG_OK ||
         read_secret(paths[2], &keys.token, err) != FG_OK) {
-        keys_done(&keys);
+        fg_aws_keys_done(&keys);
         return err->code;
     }
     memcpy(credentials->found.versions, versions, sizeof versions);
@@ -124,7 +111,8 @@ static enum fg_code write_body(const struct fg_aws_sources *sources, struct fg_b
     put_parameter(out, "RoleArn", sources->role_arn);
     put_parameter(out, "RoleSessionName", sources->role_session_name);
     put_parameter(out, "WebIdentityToken", token);
-    free_secret(token);
+    OPENSSL_cleanse(token, strlen(token));
+    free(token);
     return FG_OK;
 }
 
@@ -220,7 +208,7 @@ static bool has_ended(const struct fg_aws_credentials *credentials)
 
 static void take_over(struct fg_aws_credentials *credentials)
 {
-    keys_done(&credentials->keys);
+    fg_aws_keys_done(&credentials->keys);
     credentials->keys = credentials->found.keys;
     credentials->found.keys = (struct fg_aws_keys){0};
     credentials->end_wall_ns = credentials->found.end_wall_ns;
@@ -347,6 +335,6 @@ enum fg_code fg_aws_credentials_init(struct fg_aws_credentials *credentials,
 
 void fg_aws_credentials_done(struct fg_aws_credentials *credentials)
 {
-    keys_done(&credentials->keys);
-    keys_done(&credentials->found.keys);
+    fg_aws_keys_done(&credentials->keys);
+    fg_aws_keys_done(&credentials->found.keys);
 }
