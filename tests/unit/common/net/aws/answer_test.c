@@ -169,10 +169,12 @@ static void reads_roles(void **state)
 static void secrets_are_overwritten(void **state)
 {
     /* The last one has nothing that it lacks. */
-    static const char *const ends[] = {
-        "", "<SecretAccessKey>" SECRET "2</SecretAccessKey>", "<SessionToken>t</SessionToken>",
+    static const char again[] = "<SecretAccessKey>" SECRET "2</SecretAccessKey>";
+    static const char token[] = "<SessionToken>t</SessionToken>";
+    static const char all[] =
         "<SessionToken>t</SessionToken><Expiration>2100-01-01T00:00:00Z</Expiration>"
-        "</Credentials></A>"};
+        "</Credentials></A>";
+    static const char *const ends[] = {"", again, token, all};
 
     (void)state;
     secrets_freed = 0;
