@@ -51,15 +51,20 @@ static void wait_for_end(struct client_run *run, struct fg_loop *loop)
 
 void fg_client_run(struct fg_client_request *request)
 {
-    struct fg_loop *loop = fg_loop_create("request");
     struct client_run run = {.request = *request};
+    struct fg_loop *loop;
 
+    request->code = fg_loop_try_create("request", &loop, &request->err);
+    if (request->code != FG_OK)
+        return;
     run.request.done = on_done;
     run.client = fg_client_create(
         &(struct fg_client_config){.loop = loop, .running_max = 1, .waiting_max = 1});
     run.request.code = fg_loop_start(loop, &run.request.err);
     if (run.request.code == FG_OK)
         wait_for_end(&run, loop);
+    else
+        fg_client_close(run.client); /* its handles: the loop does not run and is this thread's */
     fg_client_destroy(run.client);
     fg_loop_destroy(loop);
     *request = run.request;

@@ -10,7 +10,8 @@
 #include "common/net/client.h"
 
 /* Sends a request on a loop of its own, and waits for its end. As fg_client_send(), but done() is
- * not called. The caller clears the request (fg_client_clear()). */
+ * not called. The caller clears the request (fg_client_clear()). Its code is FG_E_UNAVAILABLE also
+ * if the process has no more file descriptors or threads. */
 void fg_client_run(struct fg_client_request *request);
 
 #endif

@@ -37,15 +37,17 @@ struct fg_slice fg_header_param(struct fg_slice value, const char *name)
 
     (void)cut(&rest, ';');
     while (rest.len > 0) {
-        size_t equals = fg_slice_find(rest, '=');
+        size_t end = 0; /* of the word. One walk: who sends only ';' must not cost the square */
         struct fg_slice key;
 
-        if (equals > fg_slice_find(rest, ';')) { /* a word without a value */
+        while (end < rest.len && rest.ptr[end] != '=' && rest.ptr[end] != ';')
+            end++;
+        if (end == rest.len)
+            break;
+        if (rest.ptr[end] == ';') { /* without a value */
             (void)cut(&rest, ';');
             continue;
         }
-        if (equals == SIZE_MAX)
-            break;
         key = fg_trim(cut(&rest, '='));
         if (rest.len > 0 && rest.ptr[0] == '"') {
             rest = fg_slice_sub(rest, 1, rest.len);

@@ -38,7 +38,8 @@ enum fg_code fg_presence_create(struct fg_bucket *bucket, struct fg_clock *clock
                                 struct fg_presence **ret_presence,
                                 struct fg_err *err) fg_must_check;
 
-/* Starts the thread that writes the object, the first time at once. FG_E_LIMIT: no more threads. */
+/* Starts the thread that writes the object, the first time at once. FG_E_UNAVAILABLE: no more
+ * threads. */
 enum fg_code fg_presence_start(struct fg_presence *presence, struct fg_err *err) fg_must_check;
 
 /* Cancels a write under way, ends the thread and removes the object, if the bucket allows it within

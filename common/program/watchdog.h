@@ -27,7 +27,7 @@ struct fg_watchdog_config {
     void *arg;
 };
 
-/* Starts it. *ret_watchdog is NULL if nobody listens. FG_E_LIMIT: no more threads. */
+/* Starts it. *ret_watchdog is NULL if nobody listens. FG_E_UNAVAILABLE: no more threads. */
 enum fg_code fg_watchdog_create(const struct fg_watchdog_config *config,
                                 struct fg_watchdog **ret_watchdog,
                                 struct fg_err *err) fg_must_check;

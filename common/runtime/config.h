@@ -99,7 +99,9 @@ enum fg_code fg_conf_yaml_keys(struct fg_slice yaml, const char *name, const cha
                                void (*each)(struct fg_slice key, void *arg), void *arg,
                                struct fg_err *err) fg_must_check;
 
-/* Reads a file of at most 1 MiB into `out`, which is initialised. FG_E_INVALID names the file. */
+/* Appends a file to `out`, which is initialised. If less than 4 KiB of room are left then, the
+ * content may be cut off: this returns FG_OK and sets out->full. Errors are those of the system and
+ * name the file. May block. */
 enum fg_code fg_conf_read_file(const char *path, struct fg_buf *out,
                                struct fg_err *err) fg_must_check;
 

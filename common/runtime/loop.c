@@ -87,15 +87,35 @@ static void on_stop(struct fg_msg *msg)
     uv_stop(&fg_container(msg, struct fg_loop, stop)->uv);
 }
 
-struct fg_loop *fg_loop_create(const char *name)
+enum fg_code fg_loop_try_create(const char *name, struct fg_loop **ret_loop, struct fg_err *err)
 {
     struct fg_loop *loop = fg_new(struct fg_loop);
+    int rc = uv_loop_init(&loop->uv);
 
     (void)snprintf(loop->name, sizeof loop->name, "%.15s", name);
     loop->stop.run = on_stop;
-    /* These fail only without memory or file descriptors, at start-up: nothing to go on with. */
-    fg_assert(uv_loop_init(&loop->uv) == 0);
-    fg_assert(uv_async_init(&loop->uv, &loop->wake, on_wake) == 0);
+    if (rc == 0) {
+        rc = uv_async_init(&loop->uv, &loop->wake, on_wake);
+        if (rc != 0)
+            fg_assert(uv_loop_close(&loop->uv) == 0);
+    }
+    if (rc != 0) {
+        (void)fg_fail_errno(err, -rc, "loop %s", loop->name); /* libuv's errors are -errno */
+        free(loop);
+        return err->code;
+    }
+    *ret_loop = loop;
+    return FG_OK;
+}
+
+struct fg_loop *fg_loop_create(const char *name)
+{
+    struct fg_loop *loop = NULL;
+    struct fg_err err;
+
+    /* It fails only without memory or file descriptors. At start-up there is nothing to go on
+     * with. */
+    fg_assert(fg_loop_try_create(name, &loop, &err) == FG_OK);
     return loop;
 }
 

@@ -3,8 +3,8 @@
  * RocksDB, no compression, no lock that is held longer than a list splice. Other threads post
  * messages to its inbox, and do not touch a message after they posted it.
  *
- * Thread: create, start, stop and destroy from the program's main thread; post from any; all else
- * from the loop's thread.
+ * Thread: create, start, stop and destroy from its owner's thread, usually the main one; post from
+ * any; all else from the loop's thread.
  */
 #ifndef FG_COMMON_RUNTIME_LOOP_H
 #define FG_COMMON_RUNTIME_LOOP_H
@@ -24,14 +24,20 @@ struct fg_msg {
     int64_t posted_mono_ns; /* set by fg_loop_post() */
 };
 
-/* Creates a loop. name (at most 15 bytes, copied) is the name of the thread in top and gdb. */
+/* Creates a loop at start-up. name (at most 15 bytes, copied) is the name of the thread in top and
+ * gdb. Aborts if there are no more file descriptors. */
 struct fg_loop *fg_loop_create(const char *name);
+
+/* Creates a loop while the process serves, when clients may have used up its file descriptors.
+ * FG_E_UNAVAILABLE: there are no more. */
+enum fg_code fg_loop_try_create(const char *name, struct fg_loop **ret_loop,
+                                struct fg_err *err) fg_must_check;
 
 /* Frees a loop that was stopped or never started. Accepts NULL. Asserts that the inbox is empty. */
 void fg_loop_destroy(struct fg_loop *loop);
 
-/* Starts the thread, which first runs the messages that were posted before. FG_E_LIMIT: no more
- * threads. */
+/* Starts the thread, which first runs the messages that were posted before. FG_E_UNAVAILABLE: no
+ * more threads. */
 enum fg_code fg_loop_start(struct fg_loop *loop, struct fg_err *err) fg_must_check;
 
 /*

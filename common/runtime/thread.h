@@ -40,7 +40,7 @@ void fg_cond_init(pthread_cond_t *cond);
 /* Prepares a thread that is not started. Call fg_thread_done() at the end. */
 void fg_thread_init(struct fg_thread *thread);
 
-/* Starts it. name: at most 15 bytes are shown. FG_E_LIMIT: there are no more threads. */
+/* Starts it. name: at most 15 bytes are shown. FG_E_UNAVAILABLE: there are no more threads. */
 enum fg_code fg_thread_start(struct fg_thread *thread, const char *name, void (*run)(void *arg),
                              void *arg, struct fg_err *err) fg_must_check;
 

@@ -16,8 +16,8 @@ struct fg_ticker_config {
     void *arg;
 };
 
-/* Starts the thread. The first call comes one period later. config is copied. FG_E_LIMIT: no more
- * threads. */
+/* Starts the thread. The first call comes one period later. config is copied. FG_E_UNAVAILABLE: no
+ * more threads. */
 enum fg_code fg_ticker_create(const struct fg_ticker_config *config, struct fg_ticker **ret_ticker,
                               struct fg_err *err) fg_must_check;
 

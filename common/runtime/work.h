@@ -41,7 +41,7 @@ struct fg_lane_config {
 };
 
 /* Starts the workers. name is a prefix of the names of threads ("ing" gives "ing-ingest-0"), of
- * which five letters are used. FG_E_LIMIT: no more threads. */
+ * which five letters are used. FG_E_UNAVAILABLE: no more threads. */
 enum fg_code fg_work_create(const char *name, const struct fg_lane_config lanes[FG_LANES],
                             struct fg_work **ret_work, struct fg_err *err) fg_must_check;
 

@@ -55,7 +55,7 @@ enum fg_code fg_issuers_create(const struct fg_issuers_config *config,
 void fg_issuers_destroy(struct fg_issuers *issuers);
 FG_AUTO(fg_issuers, fg_issuers_destroy)
 
-/* Starts to fetch keys. FG_E_LIMIT: no more threads. */
+/* Starts to fetch keys. FG_E_UNAVAILABLE: no more threads. */
 enum fg_code fg_issuers_start(struct fg_issuers *issuers, struct fg_err *err) fg_must_check;
 /* Ends that, after the servers that verify have stopped, and the owners of requests of
  * fg_issuers_client() have cancelled theirs. Does nothing if it was not begun. */

@@ -44,11 +44,13 @@ static enum fg_code need_keys(struct wrap_kms *kms, struct fg_err *err)
     struct fg_err why = {0};
     enum fg_code code;
 
-    if (!fg_aws_credentials_due(&kms->credentials))
+    if (fg_aws_credentials_due(&kms->credentials)) {
+        code = fg_aws_credentials_look(&kms->credentials, &why);
+        if (fg_aws_credentials_looked(&kms->credentials, code, &why))
+            return FG_OK;
+    } else if (fg_aws_credentials_valid(&kms->credentials)) {
         return FG_OK;
-    code = fg_aws_credentials_look(&kms->credentials, &why);
-    if (fg_aws_credentials_looked(&kms->credentials, code, &why))
-        return FG_OK;
+    }
     *err = kms->credentials.err;
     return err->code;
 }

@@ -35,7 +35,7 @@ struct fg_session_keys *fg_session_keys_create(const struct fg_session_keys_conf
 void fg_session_keys_destroy(struct fg_session_keys *keys);
 
 /* Starts the thread, which reads the keys at once. The bucket is borrowed until
- * fg_session_keys_stop(). FG_E_LIMIT: no more threads. */
+ * fg_session_keys_stop(). FG_E_UNAVAILABLE: no more threads. */
 enum fg_code fg_session_keys_start(struct fg_session_keys *keys, struct fg_bucket *bucket,
                                    struct fg_err *err) fg_must_check;
 /* Ends the thread; the keys stay known. Does nothing if it was not started. No

@@ -14,7 +14,7 @@ static const int64_t HEARTBEAT_NS = FG_MINUTE_NS;
 /* Four missed heartbeats. A member that lives and is taken for gone costs work done twice,
  * nothing more. */
 static const int64_t GONE_NS = 4 * FG_MINUTE_NS;
-static const int64_t REQUEST_TIMEOUT_NS = 20 * FG_SECOND_NS;
+static const int64_t STEP_TIMEOUT_NS = 20 * FG_SECOND_NS;
 /* The process wants to end. An entry that stays behind expires after GONE_NS. */
 static const int64_t LEAVE_TIMEOUT_NS = 5 * FG_SECOND_NS;
 
@@ -37,13 +37,12 @@ struct fg_membership {
 /* ---- the object ---- */
 
 static struct fg_bucket_request request_to(const struct fg_membership *membership,
-                                           enum fg_bucket_verb verb, int64_t timeout_ns)
+                                           enum fg_bucket_verb verb, int64_t deadline_mono_ns)
 {
     return (struct fg_bucket_request){.verb = verb,
                                       .name = membership->config.object,
                                       .content_max_bytes = FG_MEMBER_LIST_MAX_BYTES,
-                                      .deadline_mono_ns =
-                                          fg_mono_ns(membership->config.clock) + timeout_ns};
+                                      .deadline_mono_ns = deadline_mono_ns};
 }
 
 /* A damaged list counts as empty, since members can say again what was in it. A list of a newer
@@ -66,10 +65,10 @@ static enum fg_code decode(struct fg_membership *membership, const struct fg_buc
     return FG_OK;
 }
 
-static enum fg_code read_list(struct fg_membership *membership, int64_t timeout_ns,
+static enum fg_code read_list(struct fg_membership *membership, int64_t deadline_mono_ns,
                               struct fg_err *err)
 {
-    struct fg_bucket_request get = request_to(membership, FG_BUCKET_GET, timeout_ns);
+    struct fg_bucket_request get = request_to(membership, FG_BUCKET_GET, deadline_mono_ns);
     enum fg_code code = FG_OK;
 
     err->code = FG_OK;
@@ -118,10 +117,10 @@ static enum fg_code make_list(struct fg_membership *membership, bool leaves, str
 }
 
 /* FG_E_PRECONDITION: another member has replaced the list meanwhile. */
-static enum fg_code write_list(struct fg_membership *membership, bool leaves, int64_t timeout_ns,
-                               struct fg_err *err)
+static enum fg_code write_list(struct fg_membership *membership, bool leaves,
+                               int64_t deadline_mono_ns, struct fg_err *err)
 {
-    struct fg_bucket_request put = request_to(membership, FG_BUCKET_PUT, timeout_ns);
+    struct fg_bucket_request put = request_to(membership, FG_BUCKET_PUT, deadline_mono_ns);
     struct fg_buf bytes;
     enum fg_code code;
 
@@ -139,23 +138,25 @@ static enum fg_code write_list(struct fg_membership *membership, bool leaves, in
     return code == FG_OK ? FG_OK : fg_wrap(err, "%s", membership->config.object);
 }
 
-/* Reads and writes the list until no other member was faster. */
+/* Reads and writes the list until no other member was faster, all within timeout_ns: who leaves is
+ * waited for. */
 static enum fg_code change_list(struct fg_membership *membership, bool leaves, int64_t timeout_ns,
                                 struct fg_err *err)
 {
+    int64_t deadline_mono_ns = fg_mono_ns(membership->config.clock) + timeout_ns;
     enum fg_code code = FG_E_PRECONDITION;
 
     for (int i = 0; i < TRIES && code == FG_E_PRECONDITION; i++) {
         bool due;
 
-        if (read_list(membership, timeout_ns, err) != FG_OK)
+        if (read_list(membership, deadline_mono_ns, err) != FG_OK)
             return err->code;
         (void)pthread_mutex_lock(&membership->lock);
         due = leaves ? membership->core.listed
                      : fg_membership_core_is_due(&membership->core,
                                                  fg_mono_ns(membership->config.clock));
         (void)pthread_mutex_unlock(&membership->lock);
-        code = due ? write_list(membership, leaves, timeout_ns, err) : FG_OK;
+        code = due ? write_list(membership, leaves, deadline_mono_ns, err) : FG_OK;
         /* Only after a write that succeeded: otherwise the heartbeat stays due and the next tick
          * repeats it. */
         if (due && code == FG_OK && !leaves) {
@@ -169,7 +170,7 @@ static enum fg_code change_list(struct fg_membership *membership, bool leaves, i
 
 enum fg_code fg_membership_step(struct fg_membership *membership, struct fg_err *err)
 {
-    return change_list(membership, false, REQUEST_TIMEOUT_NS, err);
+    return change_list(membership, false, STEP_TIMEOUT_NS, err);
 }
 
 /* ---- beginning and end ---- */

@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 enum {
-    ADDRESSES_MAX = 64, /* in the settings */
+    ADDRESSES_MAX = 64, /* in the settings; a bit each */
     PEERS_MAX = 1024,
     HOST_MAX_BYTES = 256,
     URL_MAX_BYTES = HOST_MAX_BYTES + 32,
@@ -141,7 +141,7 @@ struct fg_peer_set_member *fg_peer_set_owner(const struct fg_peer_set *set, stru
     return owner;
 }
 
-static const struct fg_peer_set_member *find_member(const struct fg_peer_set *set, const char *url)
+static struct fg_peer_set_member *find_member(const struct fg_peer_set *set, const char *url)
 {
     for (uint32_t i = 0; set != NULL && i < set->n; i++)
         if (strcmp(set->members[i].url, url) == 0)
@@ -149,15 +149,21 @@ static const struct fg_peer_set_member *find_member(const struct fg_peer_set *se
     return NULL;
 }
 
-/* Adds a member, unless the set has it or the address cannot be called. */
-static void add_member(struct fg_peer_set *set, const struct fg_peer_set *before, const char *url)
+/* Adds a member that an address of the settings stands for, unless it cannot be called. */
+static void add_member(struct fg_peer_set *set, const struct fg_peer_set *before, const char *url,
+                       uint64_t named_by)
 {
     const struct fg_peer_set_member *known = find_member(before, url);
-    struct fg_peer_set_member *member = &set->members[set->n];
+    struct fg_peer_set_member *member = find_member(set, url);
     struct fg_err err;
 
-    if (set->n == PEERS_MAX || find_member(set, url) != NULL)
+    if (member != NULL) {
+        member->named_by |= named_by;
         return;
+    }
+    if (set->n == PEERS_MAX)
+        return;
+    member = &set->members[set->n];
     if (fg_peers_get(set->peers, url, &member->peer, &err) != FG_OK) {
         fg_log_warn("address of a peer is unusable", fg_ls("address", url), fg_ls("err", err.msg));
         return;
@@ -165,13 +171,14 @@ static void add_member(struct fg_peer_set *set, const struct fg_peer_set *before
     member->url = fg_malloc(strlen(url) + 1);
     memcpy(member->url, url, strlen(url) + 1);
     member->hash = fg_hash64(fg_cstr(url));
+    member->named_by = named_by;
     /* Which address is our own is learnt by calls, and does not change with a lookup. */
     atomic_store(&member->self, known != NULL && atomic_load(&known->self));
     set->n++;
 }
 
 /* Adds the addresses of one host name. Returns false if it does not resolve. */
-static bool look_up(const struct directory_address *address, struct fg_peer_set *set,
+static bool look_up(const struct directory_address *address, uint64_t bit, struct fg_peer_set *set,
                     const struct fg_peer_set *before)
 {
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -186,14 +193,15 @@ static bool look_up(const struct directory_address *address, struct fg_peer_set 
             continue;
         (void)snprintf(url, sizeof url, at->ai_family == AF_INET6 ? "%s://[%s]:%s" : "%s://%s:%s",
                        address->scheme, host, address->port);
-        add_member(set, before, url);
+        add_member(set, before, url, bit);
     }
     freeaddrinfo(found);
     return true;
 }
 
-/* Resolves all names and replaces the set. If a name does not resolve, the last set keeps its
- * members: an outage of DNS must not empty it. */
+/* Resolves all names and replaces the set. A name that does not resolve keeps the members that it
+ * had, since an outage of DNS must not empty the set. It keeps no others: a name that is gone for
+ * good would collect all members that other names have had meanwhile. */
 static void look_up_all(struct fg_peer_directory *directory)
 {
     struct fg_peer_set *set = fg_new(struct fg_peer_set), *before = directory->set;
@@ -202,12 +210,15 @@ static void look_up_all(struct fg_peer_directory *directory)
     set->peers = directory->peers;
     set->members = fg_calloc(PEERS_MAX, sizeof *set->members);
     for (size_t i = 0; i < directory->n_addresses; i++) {
-        if (look_up(&directory->addresses[i], set, before))
+        const uint64_t bit = UINT64_C(1) << i;
+
+        if (look_up(&directory->addresses[i], bit, set, before))
             continue;
         fg_log_warn("host name of a peer does not resolve, keeping its last addresses",
                     fg_ls("kind", directory->kind), fg_ls("host", directory->addresses[i].host));
         for (uint32_t k = 0; before != NULL && k < before->n; k++)
-            add_member(set, before, before->members[k].url);
+            if ((before->members[k].named_by & bit) != 0)
+                add_member(set, before, before->members[k].url, bit);
     }
     /* Only around the exchange: getaddrinfo() may take seconds, and queries take the set
      * meanwhile. */

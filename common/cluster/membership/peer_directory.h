@@ -27,6 +27,7 @@ struct fg_peer_set_member {
     char *url;
     uint64_t hash; /* of the url: what it draws with */
     struct fg_peer *peer;
+    uint64_t named_by; /* bits: which addresses of the settings resolve to it, or did last */
     _Atomic bool self; /* the caller found out that this address is its own */
 };
 
@@ -39,7 +40,7 @@ struct fg_peer_set {
 };
 
 /* Resolves all addresses once, then starts the thread. FG_E_INVALID: an address is malformed; the
- * text says which. FG_E_LIMIT: no more threads. */
+ * text says which. FG_E_UNAVAILABLE: no more threads. */
 enum fg_code fg_peer_directory_create(const struct fg_peer_directory_config *config,
                                       struct fg_peer_directory **ret_directory,
                                       struct fg_err *err) fg_must_check;

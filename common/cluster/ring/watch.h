@@ -72,7 +72,7 @@ struct fg_ring_watch_config {
 enum fg_code fg_ring_watch_create(const struct fg_ring_watch_config *config,
                                   struct fg_ring_watch **ret_watch,
                                   struct fg_err *err) fg_must_check;
-/* Starts the thread. FG_E_LIMIT: no more threads. */
+/* Starts the thread. FG_E_UNAVAILABLE: no more threads. */
 enum fg_code fg_ring_watch_start(struct fg_ring_watch *watch, struct fg_err *err) fg_must_check;
 /* Stops the thread: callers that wait get FG_E_CANCELED, and a request under way is cancelled. The
  * process stays a member. Accepts NULL. */

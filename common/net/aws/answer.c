@@ -4,6 +4,8 @@
 #include "common/base/time.h"
 #include "common/net/aws/xml.h"
 
+#include <openssl/crypto.h>
+
 enum { TEXT_MAX_BYTES = 16 * 1024 }; /* session tokens have one or two thousand, and grow */
 
 /* ---- times ---- */
@@ -81,8 +83,11 @@ void fg_aws_read_error(struct fg_slice in, struct fg_aws_error *ret_error)
 
 /* ---- keys of a role ---- */
 
+/* A text that is there twice may be a secret, too. */
 static void set_text(char **to, const struct fg_buf *text)
 {
+    if (*to != NULL)
+        OPENSSL_cleanse(*to, strlen(*to));
     free(*to);
 
     char *copy = fg_malloc(text->len + 1);
@@ -110,6 +115,8 @@ enum fg_code fg_aws_read_role(struct fg_slice in, struct fg_aws_keys *ret_keys,
     bool timed = false;
 
     fg_aws_xml_init(&xml, in, TEXT_MAX_BYTES);
+    /* All at once: a buffer that grows leaves copies of secrets behind. */
+    fg_assert(fg_buf_reserve(&xml.text, TEXT_MAX_BYTES));
     while ((event = fg_aws_xml_next(&xml)) == FG_AWS_XML_OPEN || event == FG_AWS_XML_CLOSE) {
         if (event == FG_AWS_XML_OPEN)
             continue;
@@ -122,15 +129,14 @@ enum fg_code fg_aws_read_role(struct fg_slice in, struct fg_aws_keys *ret_keys,
         else if (fg_aws_xml_is(&xml, "Credentials", "Expiration"))
             timed = fg_aws_read_time(fg_buf_slice(&xml.text), ret_end_wall_ns);
     }
+    OPENSSL_cleanse(xml.text.ptr, xml.text.cap);
     fg_aws_xml_done(&xml);
     if (event == FG_AWS_XML_END && timed && keys.access != NULL && keys.secret != NULL &&
         keys.token != NULL && fits_header(keys.access) && fits_header(keys.token)) {
         *ret_keys = keys;
         return FG_OK;
     }
-    free(keys.access);
-    free(keys.secret);
-    free(keys.token);
+    fg_aws_keys_done(&keys);
     return fg_fail(err, FG_E_CORRUPT,
                    "the response is not an AssumeRoleWithWebIdentityResponse, or is truncated");
 }

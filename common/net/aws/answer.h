@@ -17,8 +17,8 @@ struct fg_aws_error {
 /* Parses an error response. */
 void fg_aws_read_error(struct fg_slice xml, struct fg_aws_error *ret_error);
 
-/* Parses AssumeRoleWithWebIdentityResponse. The caller frees the texts with free(). FG_E_CORRUPT.
- */
+/* Parses AssumeRoleWithWebIdentityResponse. The caller frees the keys (fg_aws_keys_done()).
+ * FG_E_CORRUPT. */
 enum fg_code fg_aws_read_role(struct fg_slice xml, struct fg_aws_keys *ret_keys,
                               int64_t *ret_end_wall_ns, struct fg_err *err) fg_must_check;
 

@@ -12,30 +12,16 @@
 enum {
     STS_TRIES = 3,                  /* a fault of seconds; after it AGAIN_NS */
     ANSWER_MAX_BYTES = 64 * 1024,   /* the answer of AssumeRoleWithWebIdentity has about 2 KiB */
-    KEY_FILE_MAX_BYTES = 16 * 1024, /* a session token has 1 or 2 KiB */
+    KEY_FILE_MAX_BYTES = 32 * 1024, /* STS takes tokens of 20,000 bytes */
     URL_MAX_BYTES = 512,
 };
 
 static const int64_t FILES_EVERY_NS = 30 * FG_SECOND_NS; /* rotated keys overlap for minutes */
-static const int64_t AGAIN_NS = 5 * FG_SECOND_NS;        /* after a failure */
+static const int64_t AGAIN_NS = 5 * FG_SECOND_NS;        /* after a failure, while keys are valid */
+static const int64_t PAUSE_NS = FG_SECOND_NS;            /* after STS gave none */
 static const int64_t AHEAD_NS = 5 * FG_MINUTE_NS;        /* of the keys' end */
 static const int64_t STS_TIMEOUT_NS = 10 * FG_SECOND_NS;
 static const int64_t MARGIN_NS = 10 * FG_SECOND_NS; /* clocks differ, and requests take a while */
-
-static void free_secret(char *text)
-{
-    if (text != NULL)
-        OPENSSL_cleanse(text, strlen(text));
-    free(text);
-}
-
-static void keys_done(struct fg_aws_keys *keys)
-{
-    free(keys->access);
-    free_secret(keys->secret);
-    free_secret(keys->token);
-    *keys = (struct fg_aws_keys){0};
-}
 
 static char *text_of(struct fg_slice text)
 {
@@ -59,6 +45,8 @@ static enum fg_code read_secret(const char *path, char **ret_text, struct fg_err
     fg_buf_init(&file, KEY_FILE_MAX_BYTES);
     if (path[0] != '\0')
         code = fg_conf_read_file(path, &file, err);
+    if (code == FG_OK && file.full)
+        code = fg_fail(err, FG_E_INVALID, "%s: is too large for a key or a token", path);
     text = fg_trim(fg_buf_slice(&file));
     for (size_t i = 0; code == FG_OK && i < text.len; i++)
         if (text.ptr[i] < 0x20 || text.ptr[i] >= 0x7f)
@@ -69,6 +57,8 @@ static enum fg_code read_secret(const char *path, char **ret_text, struct fg_err
         *ret_text = text_of(text);
     else
         code = err->code = FG_E_INVALID; /* a file that is missing is no object that is */
+    if (file.cap > 0)
+        OPENSSL_cleanse(file.ptr, file.cap);
     fg_buf_done(&file);
     return code;
 }
@@ -92,7 +82,7 @@ static enum fg_code look_in_files(struct fg_aws_credentials *credentials, struct
     if (read_secret(paths[0], &keys.access, err) != FG_OK ||
         read_secret(paths[1], &keys.secret, err) != FG_OK ||
         read_secret(paths[2], &keys.token, err) != FG_OK) {
-        keys_done(&keys);
+        fg_aws_keys_done(&keys);
         return err->code;
     }
     memcpy(credentials->found.versions, versions, sizeof versions);
@@ -121,7 +111,8 @@ static enum fg_code write_body(const struct fg_aws_sources *sources, struct fg_b
     put_parameter(out, "RoleArn", sources->role_arn);
     put_parameter(out, "RoleSessionName", sources->role_session_name);
     put_parameter(out, "WebIdentityToken", token);
-    free_secret(token);
+    OPENSSL_cleanse(token, strlen(token));
+    free(token);
     return FG_OK;
 }
 
@@ -204,9 +195,9 @@ static enum fg_code look_at_sts(struct fg_aws_credentials *credentials, struct f
 
 /* ---- the owner's side ---- */
 
-static int64_t now_mono_ns(void)
+static int64_t now_mono_ns(const struct fg_aws_credentials *credentials)
 {
-    return fg_mono_ns(fg_clock_real());
+    return fg_mono_ns(credentials->config.clock);
 }
 
 static bool has_ended(const struct fg_aws_credentials *credentials)
@@ -217,7 +208,7 @@ static bool has_ended(const struct fg_aws_credentials *credentials)
 
 static void take_over(struct fg_aws_credentials *credentials)
 {
-    keys_done(&credentials->keys);
+    fg_aws_keys_done(&credentials->keys);
     credentials->keys = credentials->found.keys;
     credentials->found.keys = (struct fg_aws_keys){0};
     credentials->end_wall_ns = credentials->found.end_wall_ns;
@@ -245,8 +236,10 @@ bool fg_aws_credentials_valid(struct fg_aws_credentials *credentials)
 
 bool fg_aws_credentials_due(struct fg_aws_credentials *credentials)
 {
-    return credentials->kind != FG_AWS_KEYS_FIXED &&
-           (!fg_aws_credentials_valid(credentials) || now_mono_ns() >= credentials->next_mono_ns);
+    int64_t now_ns = now_mono_ns(credentials);
+
+    return credentials->kind != FG_AWS_KEYS_FIXED && now_ns >= credentials->pause_end_mono_ns &&
+           (!fg_aws_credentials_valid(credentials) || now_ns >= credentials->next_mono_ns);
 }
 
 enum fg_code fg_aws_credentials_look(struct fg_aws_credentials *credentials, struct fg_err *err)
@@ -259,6 +252,7 @@ enum fg_code fg_aws_credentials_look(struct fg_aws_credentials *credentials, str
 bool fg_aws_credentials_looked(struct fg_aws_credentials *credentials, enum fg_code code,
                                const struct fg_err *err)
 {
+    int64_t now_ns = now_mono_ns(credentials);
     struct fg_err why = *err;
     bool usable;
 
@@ -269,8 +263,9 @@ bool fg_aws_credentials_looked(struct fg_aws_credentials *credentials, enum fg_c
     else if (code == FG_OK && !credentials->good)
         code = fg_fail(&why, FG_E_DENIED, "the keys in the key files are rejected");
     usable = fg_aws_credentials_valid(credentials);
-    credentials->next_mono_ns =
-        now_mono_ns() + (code == FG_OK ? next_look_ns(credentials) : AGAIN_NS);
+    credentials->next_mono_ns = now_ns + (code == FG_OK ? next_look_ns(credentials) : AGAIN_NS);
+    credentials->pause_end_mono_ns =
+        code != FG_OK && credentials->kind == FG_AWS_KEYS_ROLE ? now_ns + PAUSE_NS : 0;
     if (code != FG_OK) {
         credentials->err = why;
         fg_log_warn("keys for AWS could not be renewed", fg_ls("of", credentials->config.user),
@@ -308,7 +303,7 @@ static enum fg_code init_files(struct fg_aws_credentials *credentials, struct fg
         return fg_fail(err, FG_E_INVALID, "%s cannot be read",
                        credentials->config.sources->access_key_file);
     take_over(credentials);
-    credentials->next_mono_ns = now_mono_ns() + FILES_EVERY_NS;
+    credentials->next_mono_ns = now_mono_ns(credentials) + FILES_EVERY_NS;
     return FG_OK;
 }
 
@@ -340,6 +335,6 @@ enum fg_code fg_aws_credentials_init(struct fg_aws_credentials *credentials,
 
 void fg_aws_credentials_done(struct fg_aws_credentials *credentials)
 {
-    keys_done(&credentials->keys);
-    keys_done(&credentials->found.keys);
+    fg_aws_keys_done(&credentials->keys);
+    fg_aws_keys_done(&credentials->found.keys);
 }

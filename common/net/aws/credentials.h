@@ -36,7 +36,7 @@ struct fg_aws_credentials_config {
     const char *user;                /* who needs the keys, for the log: "the bucket" */
     const struct fg_client_tls *tls; /* for STS */
     int64_t connect_timeout_ns;
-    struct fg_clock *clock; /* says when keys have expired */
+    struct fg_clock *clock; /* says when keys have expired, and when to look again */
     /* Sends the request, whose done() is not set, and waits for its end. Called by look(). */
     void (*ask)(void *arg, struct fg_client_request *http);
     void *arg;
@@ -53,9 +53,10 @@ struct fg_aws_credentials {
     struct fg_aws_credentials_config config;
     enum { FG_AWS_KEYS_FIXED, FG_AWS_KEYS_FILES, FG_AWS_KEYS_ROLE } kind;
     bool good;
-    int64_t end_wall_ns;  /* when they expire; INT64_MAX: never */
-    int64_t next_mono_ns; /* when to look again */
-    struct {              /* by look() */
+    int64_t end_wall_ns;       /* when they expire; INT64_MAX: never */
+    int64_t next_mono_ns;      /* when to look again */
+    int64_t pause_end_mono_ns; /* not before: the last look at STS failed; 0: it did not */
+    struct {                   /* by look() */
         struct fg_file_version versions[FG_AWS_KEY_FILES];
         struct fg_aws_keys keys;
         int64_t end_wall_ns;
@@ -75,7 +76,9 @@ void fg_aws_credentials_done(struct fg_aws_credentials *credentials);
 /* Returns whether there are keys that have not expired. */
 bool fg_aws_credentials_valid(struct fg_aws_credentials *credentials);
 
-/* Returns whether it is time to look, in any case if they are not valid. */
+/* Returns whether it is time to look: always without valid keys, except in the second after STS
+ * gave none (credentials->err says why). Without this pause each request would ask STS, which has
+ * one limit for all of an account. */
 bool fg_aws_credentials_due(struct fg_aws_credentials *credentials);
 
 /* Looks for keys. Waits for files and for STS, up to half a minute. FG_E_DENIED: STS refuses the

@@ -3,6 +3,7 @@
 #include "common/base/str.h"
 #include "common/base/time.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
@@ -11,6 +12,21 @@ enum { HASH_BYTES = 32, SIGNED_MAX_BYTES = 512 * 1024, DAY_BYTES = 8 };
 struct hash {
     uint8_t bytes[HASH_BYTES];
 };
+
+static void free_secret(char *text)
+{
+    if (text != NULL)
+        OPENSSL_cleanse(text, strlen(text));
+    free(text);
+}
+
+void fg_aws_keys_done(struct fg_aws_keys *keys)
+{
+    free(keys->access);
+    free_secret(keys->secret);
+    free_secret(keys->token);
+    *keys = (struct fg_aws_keys){0};
+}
 
 void fg_aws_date(int64_t wall_ns, char out[FG_AWS_DATE_BYTES])
 {
@@ -105,6 +121,7 @@ static struct hash day_key(const struct fg_aws_signable *what, const struct fg_a
     /* Signature Version 4: each key is the HMAC of the next part of the scope under the key
      * before. */
     key = hmac(fg_buf_slice(&first), fg_bytes(what->date, DAY_BYTES));
+    OPENSSL_cleanse(first.ptr, first.cap);
     fg_buf_done(&first);
     key = hmac(hash_slice(&key), fg_cstr(what->region));
     key = hmac(hash_slice(&key), fg_cstr(what->service));

@@ -12,6 +12,8 @@ enum { FG_AWS_DATE_BYTES = 17, FG_AWS_HASH_BYTES = 65 };
 struct fg_aws_keys {
     char *access, *secret, *token; /* token "": none */
 };
+/* Overwrites and frees the keys. Zeroed keys are fine. */
+void fg_aws_keys_done(struct fg_aws_keys *keys);
 
 struct fg_aws_header {
     const char *name; /* lower case */

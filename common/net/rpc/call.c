@@ -183,9 +183,11 @@ void fg_call_read_reply(struct fg_call *call, struct fg_slice bytes)
     struct fg_rpc_frame frame = {0};
 
     call->reply_head = call->reply_payload = (struct fg_slice){NULL, 0};
-    call->code = fg_rpc_frame_decode(bytes, &frame, &call->err);
-    if (call->code != FG_OK) {
-        (void)fg_wrap(&call->err, "reply");
+    if (fg_rpc_frame_decode(bytes, &frame, &call->err) != FG_OK) {
+        /* Not the code of the decoder, which would blame the request: the caller would not ask
+         * another replica, and a client would drop its profiles. */
+        call->err.code = FG_E_UNAVAILABLE;
+        call->code = fg_wrap(&call->err, "not a reply of a service of flamegrid");
         return;
     }
     call->code = fg_code_from_grpc(frame.kind);

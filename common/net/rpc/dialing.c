@@ -9,10 +9,10 @@
 #include <pthread.h>
 
 enum {
-    CHECK_MS = 250,      /* how late a connection is noticed to be missing */
-    QUICK_CHECKS = 4,    /* a second: more than a round trip, a name and a handshake take */
-    PATIENT_CHECKS = 60, /* a quarter of a minute: more than two name servers take */
-    RECONNECT_MIN_MS = 20,
+    CHECK_MS = 250,          /* how late a connection is noticed to be missing */
+    QUICK_CHECKS = 4,        /* a second: more than a round trip, a name and a handshake take */
+    PATIENT_CHECKS = 60,     /* a quarter of a minute: more than two name servers take */
+    RECONNECT_MIN_MS = 20,   /* after a connection that was of use */
     RECONNECT_MAX_MS = 1000, /* a restarted server is found within a second */
 };
 
@@ -206,6 +206,16 @@ enum fg_code fg_dialing_start(struct fg_dialing *dialing, struct fg_err *err)
 void fg_dialing_connected(struct fg_dialing *dialing, nng_pipe pipe)
 {
     atomic_store(&dialing->winner, nng_dialer_id(nng_pipe_dialer(pipe)));
+}
+
+/* nng begins with the least pause after every connection. For one that the other side closes at
+ * once that would be a hundred handshakes a second, of each caller. */
+void fg_dialing_ended(nng_pipe pipe, int64_t lasted_ns)
+{
+    bool was_short = lasted_ns < RECONNECT_MAX_MS * FG_MS_NS;
+
+    (void)nng_dialer_set_ms(nng_pipe_dialer(pipe), NNG_OPT_RECONNMINT,
+                            was_short ? RECONNECT_MAX_MS : RECONNECT_MIN_MS);
 }
 
 void fg_dialing_stop(struct fg_dialing *dialing)

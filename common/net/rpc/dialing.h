@@ -37,6 +37,11 @@ enum fg_code fg_dialing_start(struct fg_dialing *dialing, struct fg_err *err) fg
  * connection is counted. */
 void fg_dialing_connected(struct fg_dialing *dialing, nng_pipe pipe);
 
+/* Notes that a connection has ended, and how long it was used; 0: not at all. Call it from nng's
+ * notification. One that was short delays the next attempt: the other side may have as many as it
+ * takes, or be no service of this cluster. */
+void fg_dialing_ended(nng_pipe pipe, int64_t lasted_ns);
+
 /* Stops connecting. Call it before the socket is closed, and not from an nng thread: it may wait
  * for nng's callbacks. Accepts NULL, and one that was not started. */
 void fg_dialing_stop(struct fg_dialing *dialing);

@@ -42,6 +42,13 @@ struct peer_slot {
     bool sent;
 };
 
+/* A connection of nng's, from before it is used until it has ended. */
+struct peer_pipe {
+    struct peer_pipe *next;
+    int id;
+    int64_t begun_mono_ns; /* since when it is used; 0: not yet */
+};
+
 struct nng_peer {
     struct fg_peer peer;
     struct fg_rpc *rpc; /* borrowed; NULL */
@@ -49,8 +56,8 @@ struct nng_peer {
     nng_socket socket;
     struct fg_dialing *dialing;
     struct fg_keepalive *keepalive; /* NULL: nobody looks */
-    atomic_uint refused;            /* connections that end before they were counted */
-    pthread_mutex_t lock;           /* of free */
+    pthread_mutex_t lock;           /* of the next two */
+    struct peer_pipe *pipes;
     struct peer_slot *free;
     unsigned n_slots;
     struct peer_slot slots[];
@@ -211,6 +218,7 @@ static void peer_destroy(struct fg_peer *base)
             finish_failed(slot, FG_E_CANCELED, "the connection to the service is closed");
         }
     (void)nng_close(peer->socket);
+    fg_assert(peer->pipes == NULL);
     fg_keepalive_destroy(peer->keepalive);
     fg_dialing_destroy(peer->dialing);
     fg_rpc_remove_peer(peer->rpc, base);
@@ -219,45 +227,105 @@ static void peer_destroy(struct fg_peer *base)
     free(peer);
 }
 
-/* On an nng thread. Connections that begin and end are logged, as an operator's timeline; not
- * within one process. */
-static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
+/* Locked. Returns the link that points to the connection, or to NULL. */
+static struct peer_pipe **find_pipe(struct nng_peer *peer, nng_pipe pipe)
 {
-    struct nng_peer *peer = arg;
-    struct fg_peer *base = &peer->peer;
+    struct peer_pipe **at = &peer->pipes;
 
-    if (event == NNG_PIPE_EV_ADD_POST) {
-        fg_keepalive_connected(peer->keepalive, pipe);
-        fg_dialing_connected(peer->dialing, pipe);
-        atomic_store(&base->connected_wall_ns, fg_wall_ns(fg_clock_real()));
-        atomic_fetch_add(&base->connections, 1);
-        if (peer->rpc != NULL)
-            fg_log_info("connected to another service", fg_ls("peer", peer->url));
-    } else if (atomic_load(&peer->refused) > 0) {
-        atomic_fetch_sub(&peer->refused, 1);
-    } else if (atomic_fetch_sub(&base->connections, 1) == 1) {
-        atomic_store(&base->connected_wall_ns, 0);
-        if (peer->rpc != NULL)
-            fg_log_info("connection to another service closed", fg_ls("peer", peer->url));
-    }
+    while (*at != NULL && (*at)->id != nng_pipe_id(pipe))
+        at = &(*at)->next;
+    return at;
 }
 
-/* On an nng thread. Closes the connection unless the peer is an ingester or a querier: no other
- * service may pass for one, even if its certificate has the host of the address. */
-static void on_pipe_new(nng_pipe pipe, nng_pipe_ev event, void *arg)
+/* Returns true if the other side may be called: it is an ingester or a querier, if services have
+ * to prove what they are. No other service may pass for one, even if its certificate has the host
+ * of the address. */
+static bool may_be_called(const struct nng_peer *peer, nng_pipe pipe)
 {
     static _Atomic int64_t quiet_until_mono_ns;
-    struct nng_peer *peer = arg;
+    const struct fg_rpc_secure *secure = fg_rpc_secure(peer->rpc);
 
-    (void)event;
-    if ((fg_secure_roles(fg_rpc_secure(peer->rpc), pipe) & (FG_RPC_INGESTER | FG_RPC_QUERIER)) != 0)
-        return;
-    atomic_fetch_add(&peer->refused, 1);
-    (void)nng_pipe_close(pipe);
+    if (!fg_slice_starts(fg_cstr(peer->url), "tls+tcp") || !fg_secure_demands_roles(secure) ||
+        (fg_secure_roles(secure, pipe) & (FG_RPC_INGESTER | FG_RPC_QUERIER)) != 0)
+        return true;
     if (fg_wire_may_say(&quiet_until_mono_ns))
         fg_log_warn("certificate of another service names neither an ingester nor a querier, "
                     "connection closed (logged at most every 10 s)",
                     fg_ls("peer", peer->url));
+    return false;
+}
+
+/*
+ * The three notifications of a connection, on nng's threads. nng does not pair the last two: a
+ * connection that is turned away, by us or because the other side speaks another protocol, ends
+ * without having been added; and its end may be told before the addition is. Only this first one
+ * comes always and before the others.
+ */
+static void on_pipe_new(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    struct nng_peer *peer = arg;
+    struct peer_pipe *known;
+
+    (void)event;
+    if (!may_be_called(peer, pipe)) {
+        (void)nng_pipe_close(pipe);
+        return;
+    }
+    known = fg_new(struct peer_pipe);
+    known->id = nng_pipe_id(pipe);
+    (void)pthread_mutex_lock(&peer->lock);
+    known->next = peer->pipes;
+    peer->pipes = known;
+    (void)pthread_mutex_unlock(&peer->lock);
+}
+
+/* Connections that begin and end are logged, as an operator's timeline; not within one process. */
+static void on_pipe_added(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    struct nng_peer *peer = arg;
+    struct fg_peer *base = &peer->peer;
+    struct peer_pipe *known;
+
+    (void)event;
+    fg_keepalive_connected(peer->keepalive, pipe);
+    fg_dialing_connected(peer->dialing, pipe);
+    (void)pthread_mutex_lock(&peer->lock);
+    known = *find_pipe(peer, pipe);
+    if (known != NULL) {
+        known->begun_mono_ns = fg_mono_ns(fg_clock_real());
+        atomic_store(&base->connected_wall_ns, fg_wall_ns(fg_clock_real()));
+        atomic_fetch_add(&base->connections, 1);
+    }
+    (void)pthread_mutex_unlock(&peer->lock);
+    if (known != NULL && peer->rpc != NULL)
+        fg_log_info("connected to another service", fg_ls("peer", peer->url));
+}
+
+static void on_pipe_ended(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    struct nng_peer *peer = arg;
+    struct fg_peer *base = &peer->peer;
+    struct peer_pipe **at, *known;
+    bool was_last = false;
+    int64_t lasted_ns = 0;
+
+    (void)event;
+    (void)pthread_mutex_lock(&peer->lock);
+    at = find_pipe(peer, pipe);
+    known = *at;
+    if (known != NULL)
+        *at = known->next;
+    if (known != NULL && known->begun_mono_ns != 0) {
+        lasted_ns = fg_mono_ns(fg_clock_real()) - known->begun_mono_ns;
+        was_last = atomic_fetch_sub(&base->connections, 1) == 1;
+        if (was_last)
+            atomic_store(&base->connected_wall_ns, 0);
+    }
+    (void)pthread_mutex_unlock(&peer->lock);
+    free(known);
+    fg_dialing_ended(pipe, lasted_ns);
+    if (was_last && peer->rpc != NULL)
+        fg_log_info("connection to another service closed", fg_ls("peer", peer->url));
 }
 
 static int open_slots(struct nng_peer *peer, unsigned calls_max)
@@ -296,13 +364,12 @@ static int set_up(struct nng_peer *peer, unsigned calls_max)
     /* Before the contexts, which take it over. */
     int rv = nng_socket_set_ms(peer->socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE);
 
-    if (rv == 0 && fg_slice_starts(fg_cstr(peer->url), "tls+tcp") &&
-        fg_secure_demands_roles(fg_rpc_secure(peer->rpc)))
+    if (rv == 0)
         rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_ADD_PRE, on_pipe_new, peer);
     if (rv == 0)
-        rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_ADD_POST, on_pipe, peer);
+        rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_ADD_POST, on_pipe_added, peer);
     if (rv == 0)
-        rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_REM_POST, on_pipe, peer);
+        rv = nng_pipe_notify(peer->socket, NNG_PIPE_EV_REM_POST, on_pipe_ended, peer);
     if (rv == 0)
         rv = open_slots(peer, calls_max);
     if (rv == 0)

@@ -45,7 +45,7 @@ static enum fg_code hand_over(struct fg_reply_fetch *fetch, struct fg_slice part
 }
 
 /* Our servers send exactly what they said was left. Without the check, a faulty one could make
- * us ask for ever. */
+ * us ask for ever. The request is not at fault: another server may answer it. */
 static enum fg_code take_part(struct fg_reply_fetch *fetch, struct fg_err *err)
 {
     const struct fg_call *more = &fetch->chain.call;
@@ -56,7 +56,7 @@ static enum fg_code take_part(struct fg_reply_fetch *fetch, struct fg_err *err)
     }
     if (more->reply_payload.len == 0 || more->reply_payload.len > fetch->left ||
         more->rest_bytes != fetch->left - more->reply_payload.len)
-        return fg_fail(err, FG_E_INVALID,
+        return fg_fail(err, FG_E_UNAVAILABLE,
                        "rest of the response: %zu bytes and %llu to come, of %llu",
                        more->reply_payload.len, (unsigned long long)more->rest_bytes,
                        (unsigned long long)fetch->left);

@@ -13,7 +13,7 @@
 struct fg_rpc_request {
     struct fg_rpc_server *server;
     struct fg_slice head, payload;
-    int64_t deadline_mono_ns;
+    int64_t deadline_mono_ns; /* 0: a malformed request, which has none */
     enum fg_rpc_method method;
     uint32_t owner;                   /* id of its connection; 0: none */
     struct fg_connection *connection; /* a reference to it; NULL: none */

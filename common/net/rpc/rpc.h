@@ -37,8 +37,8 @@
  * method is FG_E_UNIMPLEMENTED, an unknown field is ignored. Other changes need a new number after
  * "FGR", or one of the zero bytes: a server answers both with FG_E_UNIMPLEMENTED, as FGR1. A later
  * release also speaks FGR1 for one minor version, replies in the version of the request, and
- * repeats a request in FGR1 after UNIMPLEMENTED. A message that does not begin with "FGR" is
- * FG_E_INVALID.
+ * repeats a request in FGR1 after UNIMPLEMENTED. A request that does not begin with "FGR" is
+ * FG_E_INVALID. A reply that is not FGR1 ends its call with FG_E_UNAVAILABLE.
  *
  * Authentication: TLS authenticates both sides before the first message, by certificates that name
  * a service or by a secret that all services share (secure.h, secret.h). Messages carry no proof of
@@ -157,7 +157,7 @@ struct fg_call {
     struct fg_loop *home;
     void (*done)(struct fg_call *call);
 
-    enum fg_code code; /* FG_OK, or that of err */
+    enum fg_code code; /* FG_OK, or that of err; FG_E_UNAVAILABLE also if a reply is malformed */
     struct fg_err err;
     struct fg_slice reply_head, reply_payload;
 
@@ -206,8 +206,9 @@ enum fg_code fg_peer_wait(struct fg_peer *peer, int64_t timeout_ns,
                           struct fg_err *err) fg_must_check;
 
 /*
- * The health of a peer, from the calls that were made to it. A failure is an unreachable peer or a
- * missing answer. An answer that is an error is not a failure.
+ * The health of a peer, from the calls that were made to it. A failure is an unreachable peer, a
+ * missing answer, one that cannot be read, or one that says FG_E_UNAVAILABLE or FG_E_DEADLINE. An
+ * answer that is another error is not a failure.
  */
 struct fg_peer_health {
     unsigned calls;            /* sent, and fg_call_done() not yet called */

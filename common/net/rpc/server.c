@@ -22,7 +22,7 @@
 #include <pthread.h>
 
 enum {
-    REPLY_TIMEOUT_MS = 60 * 1000, /* a caller that does not read its answers; backstop */
+    REPLY_MAX_MS = 60 * 1000, /* for a caller that does not read its replies; backstop */
     SWEEP_MS = 1000,
     STOP_LINGER_MS = 50, /* nng says "sent" when the socket has it, and drops that on close */
 };
@@ -149,6 +149,10 @@ static void reply_first(struct fg_rpc_request *req, struct fg_slice head, struct
         fg_rpc_reply_error(req, &err);
         return;
     }
+    /* Nobody would fetch it. Checked after it was added: a connection that ends later than this
+     * drops it itself (on_pipe_gone()). */
+    if (req->connection != NULL && fg_connection_is_gone(req->connection))
+        fg_chunked_replies_drop(chunked_replies, answer);
     frame = (struct fg_rpc_frame){
         .key = answer->key,
         .left = answer->payload.len - FG_RPC_PART_BYTES,
@@ -244,6 +248,7 @@ static enum fg_code read_request(struct fg_rpc_server *server, struct fg_rpc_req
 
     if (fg_rpc_frame_decode(bytes, &frame, err) != FG_OK)
         return refuse(server, FG_RPC_REFUSED_PROTOCOL, fg_wrap(err, "request"));
+    req->deadline_mono_ns = fg_rpc_deadline_from(frame.left); /* of a refusal, too */
     if (frame.key != fg_rpc_cluster(server->rpc))
         return refuse(server, FG_RPC_REFUSED_CLUSTER,
                       fg_fail(err, FG_E_UNAVAILABLE,
@@ -263,7 +268,6 @@ static enum fg_code read_request(struct fg_rpc_server *server, struct fg_rpc_req
     req->method = (enum fg_rpc_method)frame.kind;
     req->head = frame.head;
     req->payload = frame.payload;
-    req->deadline_mono_ns = fg_rpc_deadline_from(frame.left);
     return FG_OK;
 }
 
@@ -302,6 +306,7 @@ void fg_rpc_dispatch(struct fg_rpc_server *server, struct fg_rpc_request *req,
     req->server = server;
     req->whole = NULL;
     req->charged_bytes = 0;
+    req->deadline_mono_ns = 0;
     if (read_request(server, req, bytes, &err) == FG_OK)
         server->handlers[req->method].fn(req, server->handlers[req->method].arg);
     else
@@ -343,6 +348,7 @@ static void on_received(void *arg)
         struct fg_err err;
 
         slot->req.server = slot->server;
+        slot->req.deadline_mono_ns = 0;
         (void)fg_fail(&err, FG_E_UNAVAILABLE, "the connection is closed");
         fg_rpc_reply_error(&slot->req, &err);
         return;
@@ -366,6 +372,16 @@ static void on_sent(void *arg)
     pthread_mutex_unlock(&server->lock);
 }
 
+/* Nobody waits for a reply after the request's deadline. A caller that is stopped, or whose machine
+ * is gone, must not keep slots from other callers for longer. */
+static nng_duration reply_ms(const struct fg_rpc_request *req)
+{
+    uint64_t left_ms =
+        req->deadline_mono_ns == 0 ? REPLY_MAX_MS : fg_rpc_left_ms(req->deadline_mono_ns);
+
+    return (nng_duration)FG_MAX(FG_MIN(left_ms, (uint64_t)REPLY_MAX_MS), 1u);
+}
+
 static void slot_reply(struct fg_rpc_request *req, const struct fg_rpc_frame *frame)
 {
     struct rpc_server_slot *slot = fg_container(req, struct rpc_server_slot, req);
@@ -373,6 +389,7 @@ static void slot_reply(struct fg_rpc_request *req, const struct fg_rpc_frame *fr
 
     fg_rpc_request_done(req); /* after the copy: the reply may be made of the request */
     nng_msg_free(fg_take(slot->msg));
+    nng_aio_set_timeout(slot->send_aio, reply_ms(req));
     nng_aio_set_msg(slot->send_aio, reply);
     nng_ctx_send(slot->ctx, slot->send_aio);
 }
@@ -389,7 +406,6 @@ static int open_slot(struct fg_rpc_server *server, struct rpc_server_slot *slot)
         return rv;
     slot->server = server;
     slot->req.reply = slot_reply;
-    nng_aio_set_timeout(slot->send_aio, REPLY_TIMEOUT_MS);
     return 0;
 }
 
@@ -490,8 +506,12 @@ static enum fg_code take_part(struct fg_rpc_server *server, struct fg_rpc_reques
     if (part.offset == 0 && check_first(server, req, &part, err) != FG_OK)
         return err->code;
     if (fg_chunked_requests_add(server->parts, &part, fg_mono_ns(fg_clock_real()), &req->whole,
-                                err) == FG_OK)
+                                err) == FG_OK) {
+        /* As of replies (reply_first()): else the part would stay until it is idle. */
+        if (req->connection != NULL && fg_connection_is_gone(req->connection))
+            fg_chunked_requests_drop_owner(server->parts, req->owner);
         return FG_OK;
+    }
     return refuse(server,
                   err->code == FG_E_UNAVAILABLE ? FG_RPC_REFUSED_BUSY
                   : err->code == FG_E_TOO_LARGE ? FG_RPC_REFUSED_TOO_LARGE

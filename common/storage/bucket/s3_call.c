@@ -152,12 +152,27 @@ static bool on_chunk(struct fg_client_request *http, struct fg_slice chunk)
 
 static void on_http_done(struct fg_client_request *http);
 
+/* Leaves a call without keys to those who look for them. If STS has just given none, it is asked
+ * again after a pause; a bucket that closes does not ask any more. */
+static void wait_for_keys(struct fg_s3_call *call)
+{
+    struct fg_s3 *s3 = call->s3;
+
+    call->state = S3_CALL_NO_KEYS;
+    if (s3->auth.looking)
+        return;
+    if (s3->closing)
+        give_up(call, FG_E_CANCELED, "the bucket is being closed");
+    else
+        fg_s3_wake_at(s3, s3->auth.credentials.pause_end_mono_ns);
+}
+
 static void attempt(struct fg_s3_call *call)
 {
     struct fg_s3 *s3 = call->s3;
 
     if (!fg_s3_auth_ready(s3)) {
-        call->state = S3_CALL_NO_KEYS;
+        wait_for_keys(call);
         return;
     }
     fg_arena_reset(call->arena);
@@ -429,6 +444,8 @@ static void on_timer(uv_timer_t *timer)
             attempt(call);
         else if (call->state == S3_CALL_ASLEEP)
             fg_s3_wake_at(s3, call->wake_mono_ns);
+        else if (call->state == S3_CALL_NO_KEYS)
+            wait_for_keys(call);
     }
     /* Only now: the first walk may have ended some calls, and their done() may have started
      * others. */

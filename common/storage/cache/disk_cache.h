@@ -46,8 +46,8 @@ struct fg_disk_cache_config {
 struct fg_disk_cache;
 
 /* Opens the cache without waiting for the scan. FG_E_INVALID: max_bytes is less than
- * FG_DISK_CACHE_MIN_BYTES. FG_E_UNAVAILABLE: another process uses the folder. FG_E_LIMIT: no more
- * threads. Or an error of the system. */
+ * FG_DISK_CACHE_MIN_BYTES. FG_E_UNAVAILABLE: another process uses the folder, or
+ * there are no more threads. Or an error of the system. */
 enum fg_code fg_disk_cache_open(const struct fg_disk_cache_config *config,
                                 struct fg_disk_cache **ret_cache, struct fg_err *err) fg_must_check;
 

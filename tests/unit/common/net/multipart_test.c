@@ -181,6 +181,18 @@ static void test_header_param(void **state)
     }
 }
 
+/* Minutes, if each of them is a walk over all of the rest. */
+static void test_header_of_many_semicolons(void **state)
+{
+    enum { LEN = 8 * 1024 * 1024 };
+    char *header = fg_malloc(LEN);
+
+    (void)state;
+    memset(header, ';', LEN);
+    assert_null(fg_header_param(fg_bytes(header, LEN), "name").ptr);
+    free(header);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +200,7 @@ int main(void)
         cmocka_unit_test(test_truncated),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_header_param),
+        cmocka_unit_test(test_header_of_many_semicolons),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -218,6 +218,56 @@ static void a_member_that_leaves_is_gone_at_once(void **state)
     close_cluster(&c);
 }
 
+/* A bucket in which each request takes two seconds, and others replace the list all the time. */
+struct busy_bucket {
+    struct fg_bucket bucket;
+    struct fg_bucket *inner;
+    struct fg_clock_manual *clock;
+    bool is_busy;
+    unsigned requests;        /* while it is busy */
+    int64_t deadline_mono_ns; /* the latest one of these */
+};
+
+static void busy_send(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    struct busy_bucket *busy = fg_container(bucket, struct busy_bucket, bucket);
+
+    if (busy->is_busy) {
+        busy->requests++;
+        busy->deadline_mono_ns = FG_MAX(busy->deadline_mono_ns, request->deadline_mono_ns);
+        fg_clock_manual_advance(busy->clock, 2 * FG_SECOND_NS);
+        if (request->verb == FG_BUCKET_PUT)
+            (void)snprintf(request->if_etag.text, sizeof request->if_etag.text, "another");
+    }
+    busy->inner->ops->send(busy->inner, request);
+}
+
+static void leaving_a_busy_list_takes_no_longer_than_said(void **state)
+{
+    static const struct fg_bucket_ops ops = {.send = busy_send};
+    struct fg_bucket *inner = fg_bucket_memory();
+    struct fg_clock_manual clock;
+    struct busy_bucket busy = {
+        .bucket = {.ops = &ops, .wraps = inner}, .inner = inner, .clock = &clock};
+    const struct fg_membership_config config = {&busy.bucket, &clock.clock, FG_NAME_COMPACTORS,
+                                                "compactor", "c-0"};
+    struct fg_membership *membership;
+    struct fg_err err;
+    int64_t begun_ns;
+
+    (void)state;
+    fg_clock_manual_init(&clock, 0);
+    must(fg_membership_create(&config, &membership, &err), &err);
+    must(fg_membership_start(membership, &err), &err);
+    busy.is_busy = true;
+    begun_ns = fg_mono_ns(&clock.clock);
+    fg_membership_stop(membership);
+    assert_true(busy.requests > 2);
+    assert_int_equal(busy.deadline_mono_ns, begun_ns + 5 * FG_SECOND_NS);
+    fg_membership_destroy(membership);
+    fg_bucket_close(inner);
+}
+
 static void put_list(struct cluster *c, struct fg_slice bytes)
 {
     struct fg_bucket_request put = {.verb = FG_BUCKET_PUT,
@@ -472,6 +522,7 @@ int main(void)
         cmocka_unit_test(members_that_were_gone_come_back),
         cmocka_unit_test(an_outage_makes_nobody_gone),
         cmocka_unit_test(a_member_that_leaves_is_gone_at_once),
+        cmocka_unit_test(leaving_a_busy_list_takes_no_longer_than_said),
         cmocka_unit_test(a_damaged_list_is_replaced),
         cmocka_unit_test(a_newer_list_is_left_alone),
         cmocka_unit_test(fields_of_newer_versions_are_kept),

@@ -3,10 +3,30 @@
 #include "common/net/aws/answer.h"
 #include "common/net/aws/xml.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include <cmocka.h>
+
+/* ---- memory that is freed ---- */
+
+#define SECRET "a-secret-of-sts"
+
+static unsigned secrets_freed;
+
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+
+/* The linker gives our own code this one. */
+void __wrap_free(void *memory)
+{
+    if (memory != NULL &&
+        memmem(memory, malloc_usable_size(memory), SECRET, strlen(SECRET)) != NULL)
+        secrets_freed++;
+    __real_free(memory);
+}
 
 /* ---- the reader ---- */
 
@@ -146,6 +166,63 @@ static void reads_roles(void **state)
                      FG_E_CORRUPT);
 }
 
+static void secrets_are_overwritten(void **state)
+{
+    /* The last one has nothing that it lacks. */
+    static const char again[] = "<SecretAccessKey>" SECRET "2</SecretAccessKey>";
+    static const char token[] = "<SessionToken>t</SessionToken>";
+    static const char all[] =
+        "<SessionToken>t</SessionToken><Expiration>2100-01-01T00:00:00Z</Expiration>"
+        "</Credentials></A>";
+    static const char *const ends[] = {"", again, token, all};
+
+    (void)state;
+    secrets_freed = 0;
+    for (size_t i = 0; i < FG_COUNT(ends); i++) {
+        bool good = i == FG_COUNT(ends) - 1;
+        struct fg_aws_keys keys = {NULL, NULL, NULL};
+        struct fg_buf xml;
+        struct fg_err err;
+        int64_t end_ns;
+
+        fg_buf_init(&xml, SIZE_MAX);
+        fg_buf_printf(&xml,
+                      "<A><Credentials><AccessKeyId>a</AccessKeyId><SecretAccessKey>%s"
+                      "</SecretAccessKey>%s",
+                      SECRET, ends[i]);
+        assert_int_equal(fg_aws_read_role(fg_buf_slice(&xml), &keys, &end_ns, &err),
+                         good ? FG_OK : FG_E_CORRUPT);
+        if (good)
+            assert_string_equal(keys.secret, SECRET);
+        fg_aws_keys_done(&keys);
+        assert_null(keys.secret);
+        memset(xml.ptr, 0, xml.cap);
+        fg_buf_done(&xml);
+        assert_int_equal(secrets_freed, 0);
+    }
+}
+
+static void signing_leaves_no_secret(void **state)
+{
+    const struct fg_aws_signable what = {.method = "GET",
+                                         .path = "/",
+                                         .query = "",
+                                         .payload_hash = "",
+                                         .date = "20130524T000000Z",
+                                         .region = "r",
+                                         .service = "s3"};
+    char access[] = "a", secret[] = SECRET, token[] = "";
+    const struct fg_aws_keys keys = {access, secret, token};
+    struct fg_buf out;
+
+    (void)state;
+    secrets_freed = 0;
+    fg_buf_init(&out, SIZE_MAX);
+    fg_aws_sign(&what, &keys, &out);
+    fg_buf_done(&out);
+    assert_int_equal(secrets_freed, 0);
+}
+
 static void reads_times(void **state)
 {
     static const char *const bad[] = {"",
@@ -173,9 +250,13 @@ static void reads_times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_elements), cmocka_unit_test(refuses_what_is_none),
-        cmocka_unit_test(reads_errors),   cmocka_unit_test(reads_roles),
+        cmocka_unit_test(reads_elements),
+        cmocka_unit_test(refuses_what_is_none),
+        cmocka_unit_test(reads_errors),
+        cmocka_unit_test(reads_roles),
         cmocka_unit_test(reads_times),
+        cmocka_unit_test(secrets_are_overwritten),
+        cmocka_unit_test(signing_leaves_no_secret),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

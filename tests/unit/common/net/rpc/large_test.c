@@ -11,6 +11,7 @@
 #include <nng/protocol/reqrep0/req.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -323,6 +324,43 @@ static void a_chunked_reply_is_removed_with_its_connection(void **state)
     wait_until_nothing_is_held(*state);
 }
 
+static _Atomic(struct fg_rpc_request *) kept;
+
+/* Is answered later. */
+static void keep(struct fg_rpc_request *req, void *arg)
+{
+    (void)arg;
+    atomic_store(&kept, req);
+}
+
+/* Ones that take long meet callers that have given up. */
+static void no_reply_is_kept_for_a_connection_that_has_ended(void **state)
+{
+    struct fg_rpc_frame frame = {.kind = FG_RPC_SELECT, .left = 60 * 1000};
+    struct fg_rpc_server *server = fg_rpc_server_create(NULL, 1);
+    struct fg_rpc_request *req;
+    nng_socket socket;
+    struct fg_err err;
+    nng_msg *msg;
+
+    (void)state;
+    fg_rpc_server_handle(server, FG_RPC_SELECT, keep, NULL);
+    assert_int_equal(fg_rpc_server_start(server, URL, &err), FG_OK);
+    socket = dial();
+    assert_int_equal(nng_msg_alloc(&msg, fg_rpc_frame_size(&frame)), 0);
+    fg_rpc_frame_encode(&frame, nng_msg_body(msg));
+    assert_int_equal(nng_sendmsg(socket, msg, 0), 0);
+    while ((req = atomic_exchange(&kept, NULL)) == NULL)
+        usleep(1000);
+    assert_int_equal(nng_close(socket), 0);
+    while (!fg_rpc_is_abandoned(req))
+        usleep(1000);
+    usleep(50000); /* what the end of the connection drops is dropped by now */
+    fg_rpc_reply(req, FG_LIT(""), fg_bytes(pattern, 3 * PART));
+    assert_int_equal(fg_chunked_replies_bytes(fg_rpc_server_chunked_replies(server)), 0);
+    fg_rpc_server_destroy(server);
+}
+
 static void a_chunked_reply_is_removed_at_its_deadline(void **state)
 {
     nng_socket socket = dial();
@@ -391,10 +429,10 @@ static void wrong_lengths_in_requests_are_refused(void **state)
         enum fg_code code;
         unsigned asked;
     } cases[] = {
-        {"empty parts", 50, 0, 50, FG_E_INVALID, 3},
-        {"parts that make it longer", 50, 10, 50, FG_E_INVALID, 3},
-        {"parts that make it shorter", 50, 10, 30, FG_E_INVALID, 3},
-        {"a part longer than the rest", 50, 100, 0, FG_E_INVALID, 3},
+        {"empty parts", 50, 0, 50, FG_E_UNAVAILABLE, 3},
+        {"parts that make it longer", 50, 10, 50, FG_E_UNAVAILABLE, 3},
+        {"parts that make it shorter", 50, 10, 30, FG_E_UNAVAILABLE, 3},
+        {"a part longer than the rest", 50, 100, 0, FG_E_UNAVAILABLE, 3},
         {"all there is and more", UINT64_MAX, 10, UINT64_MAX, FG_E_LIMIT, 2},
         {"an end", 50, 50, 0, FG_OK, 2},
     };
@@ -463,6 +501,7 @@ int main(void)
         LARGE(keeps_the_callers_limit, tcp),
         cmocka_unit_test(says_when_the_server_has_no_room),
         LARGE(a_chunked_reply_is_removed_with_its_connection, inproc),
+        cmocka_unit_test(no_reply_is_kept_for_a_connection_that_has_ended),
         LARGE(a_chunked_reply_is_removed_at_its_deadline, inproc),
         LARGE(a_chunked_reply_is_found_by_its_connection_only, inproc),
         cmocka_unit_test(wrong_lengths_in_requests_are_refused),

@@ -60,11 +60,19 @@ static int free_pattern(void **state)
     return 0;
 }
 
+/* Replies with a megabyte. */
+static void reply_much(struct fg_rpc_request *req, void *arg)
+{
+    (void)arg;
+    fg_rpc_reply(req, FG_LIT(""), fg_bytes(pattern, FG_RPC_PART_BYTES));
+}
+
 static void open_server(struct fixture *f)
 {
     assert_int_equal(fg_rpc_create(&f->settings, f->registry, &f->rpc, &f->err), FG_OK);
     f->server = fg_rpc_server_create(f->rpc, 8);
     fg_rpc_server_handle(f->server, FG_RPC_PUSH, rpc_run_echo, NULL);
+    fg_rpc_server_handle(f->server, FG_RPC_SELECT, reply_much, NULL);
 }
 
 static int set_up(void **state, const char *scheme)
@@ -329,6 +337,37 @@ static void large_messages_are_not_buffered(void **state)
     before = resident_bytes();
     send_from_all(f, FG_RPC_WHOLE_MAX_BYTES, FG_RPC_WHOLE_MAX_BYTES - 1);
     assert_true(resident_bytes() < before + GROWTH_MAX);
+}
+
+static enum fg_code push_within(struct fixture *f, int64_t for_ns)
+{
+    struct fg_call call = rpc_run_call(FG_RPC_PUSH, for_ns);
+    enum fg_code code = fg_peer_call(f->peer, &call);
+
+    fg_call_done(f->peer, &call);
+    return code;
+}
+
+static void replies_that_nobody_reads_free_their_slots(void **state)
+{
+    const struct fg_rpc_frame frame = {.kind = FG_RPC_SELECT, .left = 1000};
+    const uint8_t size = 4 + FG_RPC_FRAME_BYTES; /* with nng's number of the request */
+    uint8_t message[8 + 4 + FG_RPC_FRAME_BYTES] = {[7] = size, [8] = 0x80};
+    struct fixture *f = *state;
+    int64_t until_ns = fg_mono_ns(fg_clock_real()) + 5 * FG_SECOND_NS;
+    int fd = connect_by_hand(f);
+
+    rpc_run_connected(f->peer);
+    fg_rpc_frame_encode(&frame, message + 12);
+    for (unsigned i = 0; i < 4 * CALLERS; i++) { /* many more bytes than the system buffers */
+        message[11] = (uint8_t)i;
+        assert_int_equal(send(fd, message, sizeof message, MSG_NOSIGNAL), sizeof message);
+    }
+    /* Until all slots are busy: the caller above has more requests than the server has slots. */
+    while (push_within(f, 50 * FG_MS_NS) == FG_OK && fg_mono_ns(fg_clock_real()) < until_ns)
+        continue;
+    assert_int_equal(push(f, 1), FG_OK);
+    (void)close(fd);
 }
 
 /* One part on a connection of its own. */
@@ -606,6 +645,45 @@ static void ask_with(struct fg_rpc_server *server, uint64_t left_ms)
     fg_rpc_dispatch(server, &req, fg_bytes(bytes, sizeof bytes));
 }
 
+/* Its end may come between the message and its handler. */
+static void no_part_is_kept_for_a_connection_that_has_ended(void **state)
+{
+    enum { OWNER = 7 };
+    const struct fg_connection_address address = {.bytes = {0}};
+    struct fg_rpc_server *server = fg_rpc_server_create(NULL, 1);
+    struct fg_connections *connections = fg_connections_create(1, 1);
+    const struct fg_rpc_frame push = {.kind = FG_RPC_PUSH};
+    struct fg_rpc_frame part = {.kind = FG_RPC_PART, .left = 60 * 1000};
+    struct fg_rpc_request req = {.reply = note_code, .owner = OWNER};
+    uint8_t *bytes = fg_calloc(1, MIB);
+    struct fg_buf head, message;
+
+    (void)state;
+    fg_rpc_server_handle(server, FG_RPC_PUSH, rpc_run_echo, NULL);
+    assert_int_equal(fg_connections_add(connections, OWNER, &address, FG_RPC_ANY_ROLE),
+                     FG_CONNECTION_TAKEN);
+    req.connection = fg_connections_ref(connections, OWNER);
+    fg_connections_remove(connections, OWNER);
+    fg_buf_init(&head, 24);
+    fg_buf_le64(&head, 1);
+    fg_buf_le64(&head, 0);
+    fg_buf_le64(&head, 2 * MIB);
+    fg_rpc_frame_encode(&push, bytes);
+    part.head = fg_buf_slice(&head);
+    part.payload = fg_bytes(bytes, MIB);
+    fg_buf_init(&message, 2 * MIB);
+    assert_true(fg_buf_reserve(&message, fg_rpc_frame_size(&part)));
+    fg_rpc_frame_encode(&part, message.ptr);
+    fg_rpc_dispatch(server, &req, fg_bytes(message.ptr, fg_rpc_frame_size(&part)));
+    assert_int_equal(last.code, FG_OK);
+    assert_int_equal(fg_rpc_server_request_bytes(server), 0);
+    fg_buf_done(&message);
+    fg_buf_done(&head);
+    free(bytes);
+    fg_connections_destroy(connections);
+    fg_rpc_server_destroy(server);
+}
+
 static void deadlines_are_capped(void **state)
 {
     struct fg_rpc_server *server = fg_rpc_server_create(NULL, 1);
@@ -661,12 +739,15 @@ int main(void)
                                         tear_down),
         cmocka_unit_test(parts_are_dropped_at_their_deadline_and_with_their_connection),
         cmocka_unit_test_setup_teardown(large_messages_are_not_buffered, set_up_tcp, tear_down),
+        cmocka_unit_test_setup_teardown(replies_that_nobody_reads_free_their_slots, set_up_tcp,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(requests_that_never_end_stay_in_the_budget, set_up_tcp,
                                         tear_down),
         cmocka_unit_test(connections_have_a_limit),
         cmocka_unit_test(work_learns_that_its_caller_is_gone),
         cmocka_unit_test(canceled_work_is_abandoned),
         cmocka_unit_test(cancellation_may_come_before_its_request),
+        cmocka_unit_test(no_part_is_kept_for_a_connection_that_has_ended),
         cmocka_unit_test(deadlines_are_capped),
         cmocka_unit_test(canceled_work_is_unavailable_to_its_caller),
     };
