@@ -305,6 +305,16 @@ void ing_dict_put_chunk(struct ing_dict *dict, struct fg_store_batch *out)
     dict->seq++;
 }
 
+void ing_dict_put_mark(uint32_t service, uint32_t generation, struct fg_store_batch *out)
+{
+    struct fg_buf key;
+
+    fg_buf_init(&key, 64);
+    put_chunk_key(&key, service, generation, 0);
+    fg_store_put(out, HEAD_DICT, fg_buf_slice(&key), FG_LIT(""));
+    fg_buf_done(&key);
+}
+
 static bool decode_nodes(struct ing_dict *dict, struct fg_cur *cur)
 {
     struct fg_tree *tree = &dict->tree;

@@ -88,6 +88,10 @@ enum fg_code ing_dict_next_stored(struct fg_store *store, uint32_t service, uint
                                   bool *ret_stored, uint32_t *ret_generation,
                                   struct fg_err *err) fg_must_check;
 
+/* Adds a dictionary without stacks to a batch, which nothing names: it marks that its generation
+ * was given. */
+void ing_dict_put_mark(uint32_t service, uint32_t generation, struct fg_store_batch *out);
+
 /* Returns true if somebody has a reference. */
 bool ing_dict_in_use(struct ing_dict_table *table, uint32_t service, uint32_t generation);
 

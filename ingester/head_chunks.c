@@ -538,7 +538,7 @@ static void note_nameless(struct ing_head_chunks *chunks, size_t n,
 static void set_aside_numberless(struct ing_catalog *catalog, const struct ing_head_chunk_key *key,
                                  struct ing_damage *damage)
 {
-    ing_catalog_tenant_set_lacks(ing_catalog_tenant_at(catalog, key->group.tenant));
+    ing_catalog_tenant_set_lacks(ing_catalog_tenant_at(catalog, key->group.tenant), true);
     ing_damage_set_aside(damage, "head chunk of tenant %u, shard %u, window %u: it has no number",
                          key->group.tenant, key->group.shard, key->group.window);
 }
@@ -619,28 +619,42 @@ static enum fg_code load_numbers(struct ing_head_chunks *chunks, struct fg_store
     return FG_OK;
 }
 
-/* Moves the iterator behind the profiles of the chunk. Returns false if there are no more. */
-static bool seek_past_chunk(struct fg_store_iter *iter, const struct ing_head_chunk_key *key)
-{
-    struct fg_buf bytes;
-    bool more;
+/* A walk over the profiles, from chunk to chunk. */
+struct adopting {
+    struct fg_store_iter *iter;
+    struct fg_buf at; /* the last key that was read, or that was sought since */
+};
 
-    fg_buf_init(&bytes, HEAD_CHUNK_KEY_BYTES);
-    ing_head_put_chunk_key(&bytes, key);
-    more = ing_head_next_prefix(&bytes);
-    if (more)
-        fg_store_iter_seek(iter, fg_buf_slice(&bytes));
-    fg_buf_done(&bytes);
-    return more && iter->valid;
+/* Moves the iterator behind the profiles of the chunk. Returns false if there are no more. */
+static bool seek_past_chunk(struct adopting *adopting, const struct ing_head_chunk_key *key)
+{
+    fg_buf_clear(&adopting->at);
+    ing_head_put_chunk_key(&adopting->at, key);
+    if (!ing_head_next_prefix(&adopting->at))
+        return false;
+    fg_store_iter_seek(adopting->iter, fg_buf_slice(&adopting->at));
+    return adopting->iter->valid;
+}
+
+/* Moves the iterator behind profiles that cannot be read. They stay, since nothing is written
+ * between them any more once their chunks are sealed, and who needs them is told. Returns false if
+ * there are no more. */
+static bool pass_damage(struct adopting *adopting, struct ing_damage *damage)
+{
+    if (adopting->iter->err.code != FG_E_CORRUPT)
+        return false;
+    ing_damage_set_aside(damage, "profiles: %s", adopting->iter->err.msg);
+    return fg_store_iter_pass(adopting->iter, fg_buf_slice(&adopting->at)) && adopting->iter->valid;
 }
 
 /* Rebuilds a chunk from its profiles; the iterator is at the first of them, and ends behind the
  * last. The chunk is set aside, so that it is committed by itself: its group may have an open
  * chunk. */
 static struct ing_head_chunk make_chunk(const struct ing_head_chunks *chunks,
-                                        struct fg_store_iter *iter,
+                                        struct adopting *adopting,
                                         const struct ing_head_chunk_key *key)
 {
+    struct fg_store_iter *iter = adopting->iter;
     struct ing_head_chunk chunk = ing_head_chunk_empty(key);
     struct ing_head_profile_key profile;
 
@@ -649,26 +663,30 @@ static struct ing_head_chunk make_chunk(const struct ing_head_chunks *chunks,
     chunk.cut = chunks->cuts;
     for (; iter->valid && ing_head_get_profile_key(iter->key, &profile) &&
            ing_head_same_chunk(&profile.chunk, key);
-         fg_store_iter_next(iter))
+         fg_store_iter_next(iter)) {
         ing_head_chunk_add(&chunk, profile.time_ns, profile.id, iter->value.len);
+        fg_buf_clear(&adopting->at);
+        fg_buf_put(&adopting->at, iter->key);
+    }
     return chunk;
 }
 
 /* Finds profiles whose chunk has no record. Seeks once for each chunk, since there are few chunks
  * with many profiles each. */
-static enum fg_code adopt_profiles(struct ing_head_chunks *chunks, struct fg_store *store,
-                                   struct ing_catalog *catalog, struct ing_damage *damage,
-                                   struct fg_err *err)
+static enum fg_code adopt_each(struct ing_head_chunks *chunks, struct adopting *adopting,
+                               struct ing_catalog *catalog, struct ing_damage *damage,
+                               struct fg_err *err)
 {
-    fg_auto(fg_store_iter) *iter =
-        fg_store_iter_create(store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""));
+    struct fg_store_iter *iter = adopting->iter;
     const size_t n_nameless = chunks->n_nameless;
     struct ing_head_profile_key key;
     bool more = iter->valid;
 
-    while (more) {
+    while (more || pass_damage(adopting, damage)) {
         struct ing_head_chunk chunk;
 
+        fg_buf_clear(&adopting->at);
+        fg_buf_put(&adopting->at, iter->key);
         if (!ing_head_get_profile_key(iter->key, &key)) {
             ing_damage_set_aside(damage, "profile with a key of %zu bytes", iter->key.len);
             fg_store_iter_next(iter);
@@ -678,19 +696,19 @@ static enum fg_code adopt_profiles(struct ing_head_chunks *chunks, struct fg_sto
         if (!ing_catalog_has_tenant(catalog, key.chunk.group.tenant)) {
             (void)ing_catalog_reserve_tenant(catalog, key.chunk.group.tenant);
             note_nameless(chunks, n_nameless, &key.chunk, damage);
-            more = seek_past_chunk(iter, &key.chunk);
+            more = seek_past_chunk(adopting, &key.chunk);
             continue;
         }
         if (key.chunk.number == UINT32_MAX) {
             set_aside_numberless(catalog, &key.chunk, damage);
-            more = seek_past_chunk(iter, &key.chunk);
+            more = seek_past_chunk(adopting, &key.chunk);
             continue;
         }
         if (ing_head_chunks_find(chunks, &key.chunk, &chunk)) {
-            more = seek_past_chunk(iter, &key.chunk);
+            more = seek_past_chunk(adopting, &key.chunk);
             continue;
         }
-        chunk = make_chunk(chunks, iter, &key.chunk);
+        chunk = make_chunk(chunks, adopting, &key.chunk);
         ing_damage_repaired(
             damage, "head chunk %u of tenant %u, shard %u, window %u: rebuilt from %llu profiles",
             key.chunk.number, key.chunk.group.tenant, key.chunk.group.shard, key.chunk.group.window,
@@ -702,6 +720,21 @@ static enum fg_code adopt_profiles(struct ing_head_chunks *chunks, struct fg_sto
         return FG_OK;
     *err = iter->err;
     return fg_wrap(err, "head");
+}
+
+static enum fg_code adopt_profiles(struct ing_head_chunks *chunks, struct fg_store *store,
+                                   struct ing_catalog *catalog, struct ing_damage *damage,
+                                   struct fg_err *err)
+{
+    struct adopting adopting = {
+        .iter = fg_store_iter_create(store, HEAD_PROFILES, FG_LIT(""), FG_LIT(""))};
+    enum fg_code code;
+
+    fg_buf_init(&adopting.at, SIZE_MAX);
+    code = adopt_each(chunks, &adopting, catalog, damage, err);
+    fg_store_iter_destroy(adopting.iter);
+    fg_buf_done(&adopting.at);
+    return code;
 }
 
 enum fg_code ing_head_chunks_open(struct fg_store *store, struct ing_catalog *catalog,

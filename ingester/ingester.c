@@ -12,6 +12,7 @@
 #include "ingester/group_commit.h"
 #include "ingester/head_mode.h"
 #include "ingester/meeting.h"
+#include "ingester/mend.h"
 #include "ingester/push.h"
 #include "ingester/query.h"
 #include "ingester/repair/handlers.h"
@@ -300,17 +301,21 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
     return ing_segments_start(ingester->segments, ingester->committer, err);
 }
 
+/* mend: what a start before this one has deleted, since it could not be read. */
 static enum fg_code start(struct ingester *ingester, const struct ing_config *config,
-                          struct fg_err *err)
+                          const struct ing_mend *mend, struct fg_err *err)
 {
     const struct ing_settings *settings = config->settings;
 
     const struct ing_catalog_bounds bounds = {settings->catalog_max_bytes,
                                               fg_tenants_max(config->tenants)};
 
+    ingester->damage = mend->damage;
     if (ing_catalog_open(config->store, &bounds, &ingester->damage, &ingester->catalog, err) !=
-            FG_OK ||
-        ing_head_chunks_open(config->store, ingester->catalog, settings->catalog_max_bytes / 2,
+        FG_OK)
+        return err->code;
+    ing_mend_tell(mend, ingester->catalog);
+    if (ing_head_chunks_open(config->store, ingester->catalog, settings->catalog_max_bytes / 2,
                              &ingester->damage, &ingester->chunks, err) != FG_OK ||
         ing_head_mode_set(config->store, ingester->chunks, config->bucket == NULL, err) != FG_OK ||
         ing_member_find_store(config->store, &ingester->member.store, err) != FG_OK ||
@@ -420,8 +425,8 @@ static void tell_damage(struct ingester *ingester, struct fg_conditions *conditi
                            (unsigned long long)damage->set_aside, damage->first);
 }
 
-enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_ingester,
-                        struct fg_err *err)
+static enum fg_code create(const struct ing_config *config, const struct ing_mend *mend,
+                           struct ingester **ret_ingester, struct fg_err *err)
 {
     struct ingester *ingester = fg_new(struct ingester);
     int64_t before = fg_mono_ns(config->clock);
@@ -432,7 +437,8 @@ enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_i
     ingester->conditions = config->conditions;
     ingester->clock = config->clock;
     ingester->member.watch = config->watch;
-    if (start(ingester, config, err) != FG_OK || start_repair(ingester, config, err) != FG_OK) {
+    if (start(ingester, config, mend, err) != FG_OK ||
+        start_repair(ingester, config, err) != FG_OK) {
         ing_destroy(ingester);
         return fg_wrap(err, "ingester");
     }
@@ -445,6 +451,27 @@ enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_i
                 fg_li("took_ms", (fg_mono_ns(config->clock) - before) / FG_MS_NS));
     *ret_ingester = ingester;
     return FG_OK;
+}
+
+enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_ingester,
+                        struct fg_err *err)
+{
+    struct ing_mend mend;
+    struct fg_err why;
+    enum fg_code code;
+
+    ing_mend_init(&mend);
+    code = create(config, &mend, ret_ingester, err);
+    /* The whole start again: what it has read so far may refer to what is deleted. */
+    if (code == FG_E_CORRUPT && ing_mend_store(&mend, config->store, &why) != FG_OK) {
+        (void)fg_wrap(&why, "%.*s; it cannot be mended", FG_ERR_MSG_MAX_BYTES / 2, err->msg);
+        *err = why;
+        code = why.code;
+    } else if (code == FG_E_CORRUPT && mend.n > 0) {
+        code = create(config, &mend, ret_ingester, err);
+    }
+    ing_mend_done(&mend);
+    return code;
 }
 
 static void end_lookups(struct ingester *ingester)
@@ -493,14 +520,23 @@ void ing_destroy(struct ingester *ingester)
     free(ingester);
 }
 
+/* Profiles of series that the head has lost are in no answer, and in no segment. Once all that was
+ * there is committed there are none, and answers are complete. */
+static enum fg_code note_commit(struct ingester *ingester, enum fg_code code)
+{
+    if (code == FG_OK)
+        ing_catalog_clear_lacks(ingester->catalog);
+    return code;
+}
+
 enum fg_code ing_flush(struct ingester *ingester, int64_t deadline_mono_ns, struct fg_err *err)
 {
-    return ing_segments_flush(ingester->segments, deadline_mono_ns, err);
+    return note_commit(ingester, ing_segments_flush(ingester->segments, deadline_mono_ns, err));
 }
 
 enum fg_code ing_salvage(struct ingester *ingester, int64_t deadline_mono_ns, struct fg_err *err)
 {
-    return ing_segments_salvage(ingester->segments, deadline_mono_ns, err);
+    return note_commit(ingester, ing_segments_salvage(ingester->segments, deadline_mono_ns, err));
 }
 
 void ing_drain(struct ingester *ingester, uint64_t revision)

@@ -601,6 +601,25 @@ static enum fg_code visit_record(struct scan *scan, const struct ing_catalog_mat
     return FG_OK;
 }
 
+/* Moves past what cannot be read behind the last profile, if the answer may lack it, and notes that
+ * it does: nobody knows of which series that was. last: NULL, it is behind what was sought. Returns
+ * false if the scan ends here. */
+static bool pass_damage(struct scan *scan, const struct ing_head_profile_key *last)
+{
+    struct ing_query *query = scan->query;
+    struct fg_store_iter *iter = scan->iter;
+
+    if (!query->lenient || iter->err.code != FG_E_CORRUPT)
+        return false;
+    (void)snprintf(query->lacks, sizeof query->lacks, "profiles in the head cannot be read: %.100s",
+                   iter->err.msg);
+    if (last != NULL) {
+        fg_buf_clear(&scan->key);
+        ing_head_put_profile_key(&scan->key, last);
+    }
+    return fg_store_iter_pass(iter, fg_buf_slice(&scan->key)) && iter->valid;
+}
+
 /* Scans a span of time of one series in a chunk. All n matches are of that series. */
 static enum fg_code scan_span(struct scan *scan, const struct ing_head_chunk_key *chunk,
                               const struct ing_catalog_match *matches, size_t n,
@@ -608,6 +627,7 @@ static enum fg_code scan_span(struct scan *scan, const struct ing_head_chunk_key
 {
     uint32_t series = matches[0].series->number;
     struct ing_head_profile_key key;
+    bool any = false;
 
     fg_buf_clear(&scan->key);
     ing_head_put_series_seek(&scan->key, chunk, series, span.start_ns);
@@ -616,9 +636,11 @@ static enum fg_code scan_span(struct scan *scan, const struct ing_head_chunk_key
         fg_slice_cmp(scan->iter->key, fg_buf_slice(&scan->key)) < 0)
         fg_store_iter_seek(scan->iter, fg_buf_slice(&scan->key));
     scan->begun = true;
-    for (; scan->iter->valid; fg_store_iter_next(scan->iter)) {
+    for (; scan->iter->valid || pass_damage(scan, any ? &key : NULL);
+         fg_store_iter_next(scan->iter)) {
         if (!ing_head_get_profile_key(scan->iter->key, &key))
             return fg_fail(err, FG_E_CORRUPT, "head: key of %zu bytes", scan->iter->key.len);
+        any = true;
         if (key.series != series || !ing_head_same_chunk(&key.chunk, chunk) ||
             key.time_ns > span.end_ns)
             break;

@@ -116,6 +116,39 @@ static void begin_after_start(struct ing_catalog_service *service, void *arg)
     service->unlisted = atomic_load(&service->generation);
 }
 
+/* ---- damage ---- */
+
+/* Dictionaries whose records are lost. */
+struct lost {
+    uint32_t from, until; /* services: [from, until) */
+    uint32_t generation;  /* of `from`: the greatest that is not lost */
+    struct fg_store_batch *out;
+};
+
+/* Half of the numbers that are left: the lost ones are among the first of them, since each start
+ * takes few, and there is enough for as many damages as a disk will have. */
+static void skip_service(uint32_t service, void *arg)
+{
+    const struct lost *lost = arg;
+    uint32_t least = service == lost->from ? FG_MIN(lost->generation, (uint32_t)GENERATION_MAX) : 0;
+
+    if (service >= lost->from && service < lost->until)
+        ing_dict_put_mark(service, least + (GENERATION_MAX - least) / 2, lost->out);
+}
+
+enum fg_code ing_retire_skip_generations(struct fg_store *store, struct fg_slice after,
+                                         struct fg_slice until, struct fg_store_batch *out,
+                                         struct fg_err *err)
+{
+    struct fg_cur from = fg_cur(after), to = fg_cur(until);
+    struct lost lost = {.out = out};
+
+    lost.from = fg_cur_be32(&from); /* 0: there is no key */
+    lost.generation = fg_cur_be32(&from);
+    lost.until = until.len == 0 ? UINT32_MAX : fg_cur_be32(&to);
+    return ing_catalog_each_stored_service(store, skip_service, &lost, err);
+}
+
 enum fg_code ing_retire_create(const struct ing_retire_config *config,
                                struct ing_retire **ret_retire, struct fg_err *err)
 {

@@ -39,6 +39,16 @@ struct ing_retire_config {
     struct ing_head_writer *writer;
 };
 
+/*
+ * Before a catalog is opened in whose store the dictionaries between two keys are lost: adds puts
+ * to a batch so that no generation which one of them may have had is given again; profiles name it,
+ * and would be read as other stacks. after, until: as of ing_catalog_skip_series(). Errors of the
+ * store.
+ */
+enum fg_code ing_retire_skip_generations(struct fg_store *store, struct fg_slice after,
+                                         struct fg_slice until, struct fg_store_batch *out,
+                                         struct fg_err *err) fg_must_check;
+
 /* Finds the dictionaries of the store, and sets the generation of every service. Assumes that any
  * chunk may have profiles of any series. Call it before the first push. FG_E_CORRUPT,
  * FG_E_UNAVAILABLE: the store. */

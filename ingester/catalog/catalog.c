@@ -466,12 +466,20 @@ _Atomic bool *ing_catalog_tenant_durable(struct ing_catalog_tenant *tenant)
 
 bool ing_catalog_tenant_lacks(const struct ing_catalog_tenant *tenant)
 {
-    return atomic_load(&tenant->lacks);
+    return atomic_load(&tenant->lacks) || atomic_load(&tenant->lacks_chunk);
 }
 
-void ing_catalog_tenant_set_lacks(struct ing_catalog_tenant *tenant)
+void ing_catalog_tenant_set_lacks(struct ing_catalog_tenant *tenant, bool for_good)
 {
-    atomic_store(&tenant->lacks, true);
+    atomic_store(for_good ? &tenant->lacks_chunk : &tenant->lacks, true);
+}
+
+void ing_catalog_clear_lacks(struct ing_catalog *catalog)
+{
+    fg_rwlock_read(&catalog->lock);
+    for (uint32_t i = 0; i < catalog->n_tenants; i++)
+        atomic_store(&catalog->tenants[i]->lacks, false);
+    fg_rwlock_unlock(&catalog->lock);
 }
 
 /* Finds a service and marks that a push has found it. */

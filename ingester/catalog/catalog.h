@@ -82,6 +82,25 @@ enum fg_code ing_catalog_open(struct fg_store *store, const struct ing_catalog_b
 enum fg_code ing_catalog_check_format(struct fg_store *store, bool *ret_found,
                                       struct fg_err *err) fg_must_check;
 
+/*
+ * Before a catalog is opened in whose store the series between two keys are lost: adds puts to a
+ * batch so that no number which one of them may have had is given again; profiles have it in their
+ * keys. after, until: the last readable key before them and the first behind; empty: there is none.
+ * Errors of the store.
+ */
+enum fg_code ing_catalog_skip_series(struct fg_store *store, struct fg_slice after,
+                                     struct fg_slice until, struct fg_store_batch *out,
+                                     struct fg_err *err) fg_must_check;
+
+/* Notes that profiles of these tenants cannot be read: ing_catalog_tenant_lacks(). At the start. */
+void ing_catalog_lose_series(struct ing_catalog *catalog, struct fg_slice after,
+                             struct fg_slice until);
+
+/* Calls each() with the number of each service that the store has. Errors of the store. */
+enum fg_code ing_catalog_each_stored_service(struct fg_store *store,
+                                             void (*each)(uint32_t number, void *arg), void *arg,
+                                             struct fg_err *err) fg_must_check;
+
 /* Frees the catalog; nobody holds a guard. Accepts NULL. */
 void ing_catalog_close(struct ing_catalog *catalog);
 
@@ -166,8 +185,13 @@ bool ing_catalog_reserve_tenant(struct ing_catalog *catalog, uint32_t number);
  */
 bool ing_catalog_tenant_lacks(const struct ing_catalog_tenant *tenant);
 
-/* Notes that some of the tenant's profiles cannot be read. */
-void ing_catalog_tenant_set_lacks(struct ing_catalog_tenant *tenant);
+/* Notes that some of the tenant's profiles cannot be read. for_good: they are in a chunk that
+ * nobody will commit. */
+void ing_catalog_tenant_set_lacks(struct ing_catalog_tenant *tenant, bool for_good);
+
+/* Notes that whatever could not be read was given up, or was not there: all chunks are committed.
+ * Any thread. */
+void ing_catalog_clear_lacks(struct ing_catalog *catalog);
 
 /* Finds or adds a service. Returns NULL if it is new and the catalog is full or the tenant has
  * reached its quota. */

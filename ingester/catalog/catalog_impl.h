@@ -25,7 +25,7 @@ struct ing_catalog_tenant {
     struct fg_slice name; /* "": the push that it was given to failed, or the name is lost */
     uint32_t number;
     _Atomic bool durable;
-    _Atomic bool lacks; /* see ing_catalog_tenant_lacks() */
+    _Atomic bool lacks, lacks_chunk; /* see ing_catalog_tenant_lacks(); for good */
 
     struct ing_hash_table services;   /* by the hash of the name */
     struct ing_hash_table series;     /* by fg_id_table(id) */

@@ -285,6 +285,128 @@ static enum fg_code write_format(struct fg_store *store, struct fg_err *err)
     return code;
 }
 
+/* ---- damage ---- */
+
+enum {
+    /* Above all numbers that lost series can have: retired ones had lesser numbers than the store
+     * notes (META_NEXT), and of the others no catalog holds so many. */
+    SERIES_SKIP = 1 << 24,
+};
+
+/* Tenants of which series are lost: [from, until]. Those of the last one have lesser numbers than
+ * the series that was read next, so nothing is to be skipped there. */
+struct lost_series {
+    uint32_t from, until;
+    uint32_t series; /* of `from`: the lost ones have greater numbers */
+    struct fg_store *store;
+    struct fg_store_batch *out;
+    enum fg_code code;
+    struct fg_err *err;
+};
+
+static struct lost_series lost_between(struct fg_slice after, struct fg_slice until)
+{
+    struct fg_cur from = fg_cur(after), to = fg_cur(until);
+    struct lost_series lost = {.from = fg_cur_be32(&from)}; /* 0: there is no key */
+
+    lost.series = fg_cur_be32(&from);
+    lost.until = until.len == 0 ? UINT32_MAX : fg_cur_be32(&to);
+    return lost;
+}
+
+/* Calls entry() for each record of META whose key begins with `first`, as it is. */
+static enum fg_code each_stored(struct fg_store *store, uint8_t first,
+                                void (*entry)(void *arg, struct fg_slice key,
+                                              struct fg_slice value),
+                                void *arg, struct fg_err *err)
+{
+    uint8_t from[1] = {first}, to[1] = {(uint8_t)(first + 1)};
+    fg_auto(fg_store_iter) *iter =
+        fg_store_iter_create(store, HEAD_META, fg_bytes(from, 1), fg_bytes(to, 1));
+
+    for (; iter->valid; fg_store_iter_next(iter))
+        entry(arg, iter->key, iter->value);
+    if (iter->err.code == FG_OK)
+        return FG_OK;
+    *err = iter->err;
+    return fg_wrap(err, "head");
+}
+
+static void skip_tenant(void *arg, struct fg_slice name, struct fg_slice value)
+{
+    struct lost_series *lost = arg;
+    struct fg_cur cur = fg_cur(value);
+    uint64_t number = fg_cur_varint(&cur), next = 0;
+    struct ing_catalog_tenant tenant = {.number = (uint32_t)number};
+    struct fg_buf key, stored;
+    bool found = false;
+
+    (void)name;
+    if (!fg_cur_end(&cur) || number < lost->from || number >= lost->until || lost->code != FG_OK)
+        return;
+    fg_buf_init(&key, SIZE_MAX);
+    fg_buf_init(&stored, FORMAT_MAX_BYTES);
+    fg_buf_putc(&key, META_NEXT);
+    fg_buf_be32(&key, tenant.number);
+    lost->code =
+        fg_store_get(lost->store, HEAD_META, fg_buf_slice(&key), &stored, &found, lost->err);
+    cur = fg_cur(fg_buf_slice(&stored));
+    next = found ? fg_cur_varint(&cur) : 0;
+    if (number == lost->from)
+        next = FG_MAX(next, lost->series);
+    if (next <= UINT32_MAX - SERIES_SKIP)
+        ing_catalog_put_next(&tenant, (uint32_t)next + SERIES_SKIP, lost->out);
+    fg_buf_done(&key);
+    fg_buf_done(&stored);
+}
+
+enum fg_code ing_catalog_skip_series(struct fg_store *store, struct fg_slice after,
+                                     struct fg_slice until, struct fg_store_batch *out,
+                                     struct fg_err *err)
+{
+    struct lost_series lost = lost_between(after, until);
+
+    lost.store = store;
+    lost.out = out;
+    lost.err = err;
+    return each_stored(store, META_TENANT, skip_tenant, &lost, err) == FG_OK ? lost.code
+                                                                             : err->code;
+}
+
+void ing_catalog_lose_series(struct ing_catalog *catalog, struct fg_slice after,
+                             struct fg_slice until)
+{
+    const struct lost_series lost = lost_between(after, until);
+
+    for (uint32_t i = lost.from; i < catalog->n_tenants && i <= lost.until; i++)
+        atomic_store(&catalog->tenants[i]->lacks, true);
+}
+
+struct each_service {
+    void (*each)(uint32_t number, void *arg);
+    void *arg;
+};
+
+static void take_service(void *arg, struct fg_slice key, struct fg_slice value)
+{
+    const struct each_service *to = arg;
+    struct fg_cur cur = fg_cur(value);
+    uint64_t number = fg_cur_varint(&cur);
+
+    (void)key;
+    if (fg_cur_end(&cur) && number < UINT32_MAX)
+        to->each((uint32_t)number, to->arg);
+}
+
+enum fg_code ing_catalog_each_stored_service(struct fg_store *store,
+                                             void (*each)(uint32_t number, void *arg), void *arg,
+                                             struct fg_err *err)
+{
+    struct each_service to = {each, arg};
+
+    return each_stored(store, META_SERVICE, take_service, &to, err);
+}
+
 static enum fg_code load_all(struct loading *loading, struct fg_store *store, struct fg_err *err)
 {
     /* In this order: services and series name tenants, and series name services. */

@@ -31,7 +31,7 @@ struct fg_store_iter *ing_outbox_iter(const struct ing_outbox *outbox, enum ing_
 struct outbox_reading {
     struct ing_outbox *outbox;
     struct fg_arena *arena;
-    struct fg_store_iter *profiles; /* over all; it keeps an error */
+    struct fg_store_iter *profiles; /* over all */
     struct fg_buf key;              /* scratch */
     uint64_t damaged;               /* profiles that cannot be read */
     int64_t wall_ns;
@@ -98,7 +98,9 @@ static bool find_profile(struct outbox_reading *reading, struct ing_head_profile
     if (seek_profile(reading, key)) /* nearly always */
         return true;
     at.chunk.number = 0;
-    while (seek_chunk(reading, &at.chunk, &at.chunk.number)) {
+    /* Not after an error, which the next seek would forget: the profile may be there. */
+    while (reading->profiles->err.code == FG_OK &&
+           seek_chunk(reading, &at.chunk, &at.chunk.number)) {
         if (seek_profile(reading, &at)) {
             *key = at;
             return true;

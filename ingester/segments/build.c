@@ -100,17 +100,32 @@ static enum fg_code check_iter(const struct build *build)
     return fg_wrap(build->err, "head");
 }
 
+/* Moves past what cannot be read behind the last entry. Returns false if that does not help, or is
+ * not wanted: only a salvage goes on without. What it passes is missing in n_found. */
+static bool pass_damage(struct build *build, bool any)
+{
+    if (!build->salvage || build->iter->err.code != FG_E_CORRUPT)
+        return false;
+    if (any) {
+        fg_buf_clear(&build->key);
+        ing_head_put_profile_key(&build->key, &build->entries[build->n_entries - 1].key);
+    }
+    return fg_store_iter_pass(build->iter, fg_buf_slice(&build->key)) && build->iter->valid;
+}
+
 /* Finds the profiles that the series has in a chunk. */
 static enum fg_code find_in_chunk(struct build *build, size_t place,
                                   const struct ing_catalog_series *series)
 {
     const struct ing_head_chunk_key *chunk = &build->chunks[place];
+    const size_t before = build->n_entries;
     struct ing_head_profile_key key;
 
     fg_buf_clear(&build->key);
     ing_head_put_series_seek(&build->key, chunk, series->number, INT64_MIN);
     fg_store_iter_seek(build->iter, fg_buf_slice(&build->key));
-    for (; build->iter->valid; fg_store_iter_next(build->iter)) {
+    for (; build->iter->valid || pass_damage(build, build->n_entries > before);
+         fg_store_iter_next(build->iter)) {
         if (!ing_head_get_profile_key(build->iter->key, &key))
             return fg_fail(build->err, FG_E_CORRUPT, "head: key of %zu bytes",
                            build->iter->key.len);
@@ -633,7 +648,7 @@ static enum fg_code check_found(struct build *build, struct ing_catalog_tenant *
     if (n_lost == 0 || build->salvage)
         return FG_OK;
     /* Queries of the tenant must say from now on that their answers may be incomplete. */
-    ing_catalog_tenant_set_lacks(tenant);
+    ing_catalog_tenant_set_lacks(tenant, false);
     return fg_fail(build->err, FG_E_CORRUPT,
                    "tenant %.*s: %llu profiles are of series that the head does not know",
                    FG_S(build->tenant), (unsigned long long)n_lost);

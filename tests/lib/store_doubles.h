@@ -25,8 +25,8 @@ struct fg_store_faulty {
     bool fail_late;
     bool fail_full;  /* and the disk is full from then on */
     bool fail_reads; /* iterators too */
-    /* An iterator of any family that comes to this key stands nowhere, with FG_E_CORRUPT, and has
-     * the error from then on; empty: none does. */
+    /* An iterator of any family that comes to this key stands nowhere, with FG_E_CORRUPT, until it
+     * is moved elsewhere; empty: none does. */
     struct fg_slice damaged;
     size_t max_bytes; /* a larger batch is refused with FG_E_LIMIT; 0: none is */
     /* While it is set each write fails with FG_E_NO_SPACE, and so does healing; afterwards writes

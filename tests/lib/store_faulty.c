@@ -109,6 +109,7 @@ static struct damaged_iter *damaged_of(struct fg_store_iter *iter)
 static void damaged_stand(struct damaged_iter *at)
 {
     at->iter.valid = at->inner->valid;
+    at->iter.err = at->inner->err;
     at->iter.key = at->inner->key;
     at->iter.value = at->inner->value;
     if (!at->iter.valid || !fg_slice_eq(at->iter.key, at->key))

@@ -141,6 +141,14 @@ static void add_entry(struct s3_answer_list *list, bool folder)
     list->name[0] = '\0';
 }
 
+/* Several of them say nothing, and need more memory than a page has. */
+static void take_token(struct s3_answer_list *list)
+{
+    list->bad |= list->request->next != NULL;
+    if (!list->bad)
+        fg_bucket_list_next(list->request, fg_buf_slice(&list->xml.text));
+}
+
 static void take_closed(struct s3_answer_list *list)
 {
     struct fg_aws_xml *xml = &list->xml;
@@ -158,7 +166,7 @@ static void take_closed(struct s3_answer_list *list)
     else if (fg_aws_xml_is(xml, "ListBucketResult", "IsTruncated"))
         list->truncated = fg_slice_is(fg_buf_slice(&xml->text), "true");
     else if (fg_aws_xml_is(xml, "ListBucketResult", "NextContinuationToken") && xml->text.len > 0)
-        fg_bucket_list_next(list->request, fg_buf_slice(&xml->text));
+        take_token(list);
 }
 
 static int by_name(const void *a, const void *b)

@@ -1,6 +1,7 @@
 /* For code that waits: one request, a wave of them, all pages of a list. */
 #include "common/runtime/thread.h"
 #include "common/storage/bucket/bucket.h"
+#include "common/storage/bucket/impl.h"
 
 #include <pthread.h>
 
@@ -346,6 +347,12 @@ enum fg_code fg_bucket_each_until(struct fg_bucket *bucket, const char *prefix, 
         page->deadline_mono_ns = deadline_mono_ns;
         code = fg_bucket_call_until(bucket, page, stop);
         if (code != FG_OK) {
+            *err = page->err;
+            break;
+        }
+        /* Such a list would have no end. */
+        if (page->next != NULL && page->after != NULL && strcmp(page->next, page->after) == 0) {
+            code = fg_bucket_fail(page, FG_E_CORRUPT, "a page says that it follows itself");
             *err = page->err;
             break;
         }

@@ -104,6 +104,7 @@ struct rocks_iter {
     rocksdb_iterator_t *it;
     rocksdb_readoptions_t *read_options;
     struct fg_slice from, to; /* RocksDB keeps pointing to the upper bound: it is in bytes below */
+    struct fg_buf before;     /* the key before the last step */
     uint8_t bytes[];
 };
 
@@ -629,6 +630,7 @@ static void set_position(struct rocks_iter *it)
     char *errptr = NULL;
 
     it->iter.valid = rocksdb_iter_valid(it->it) != 0;
+    it->iter.err.code = FG_OK; /* without its text, which is larger than most values */
     if (it->iter.valid) {
         bytes = rocksdb_iter_key(it->it, &len);
         it->iter.key = fg_bytes(bytes, len);
@@ -641,14 +643,25 @@ static void set_position(struct rocks_iter *it)
         (void)fail_rocks(&it->iter.err, errptr, "iterate");
 }
 
+static void seek(struct rocks_iter *it, struct fg_slice key)
+{
+    static const char last[] = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff";
+
+    /* After a block that could not be read RocksDB 7.8 takes the block before that for it, and
+     * gives its error again. Behind all keys it forgets both. */
+    if (it->iter.err.code != FG_OK)
+        rocksdb_iter_seek(it->it, last, sizeof last - 1);
+    rocksdb_iter_seek(it->it, chars(key), key.len);
+    set_position(it);
+}
+
 static void rocks_iter_seek(struct fg_store_iter *iter, struct fg_slice key)
 {
     struct rocks_iter *it = iter_of(iter);
 
     if (fg_slice_cmp(key, it->from) < 0)
         key = it->from; /* RocksDB has the upper bound only */
-    rocksdb_iter_seek(it->it, chars(key), key.len);
-    set_position(it);
+    seek(it, key);
 }
 
 static void rocks_iter_next(struct fg_store_iter *iter)
@@ -656,8 +669,16 @@ static void rocks_iter_next(struct fg_store_iter *iter)
     struct rocks_iter *it = iter_of(iter);
 
     fg_assert(iter->valid);
+    fg_buf_clear(&it->before);
+    fg_buf_put(&it->before, iter->key);
     rocksdb_iter_next(it->it);
     set_position(it);
+    if (iter->err.code != FG_E_CORRUPT)
+        return;
+    /* If the damaged block was deleted (a range), only a seek does without it: a step reads the
+     * block before it finds that nothing of it counts. */
+    fg_buf_putc(&it->before, 0);
+    seek(it, fg_buf_slice(&it->before));
 }
 
 static void rocks_iter_destroy(struct fg_store_iter *iter)
@@ -667,6 +688,7 @@ static void rocks_iter_destroy(struct fg_store_iter *iter)
     rocksdb_iter_destroy(it->it);
     rocksdb_readoptions_destroy(it->read_options);
     let_go(it->opening);
+    fg_buf_done(&it->before);
     free(it);
 }
 
@@ -683,6 +705,7 @@ static struct rocks_iter *iter_alloc(struct fg_slice from, struct fg_slice to)
         memcpy(it->bytes + from.len, to.ptr, to.len);
     it->from = fg_bytes(it->bytes, from.len);
     it->to = fg_bytes(it->bytes + from.len, to.len);
+    fg_buf_init(&it->before, SIZE_MAX);
     return it;
 }
 
@@ -805,6 +828,26 @@ static enum fg_code open_first(struct rocks *rocks, struct fg_err *err)
     return FG_OK;
 }
 
+/* Reads the first family through, while an operator can still be asked what is to become of the
+ * store. Closes the database if it cannot be read. */
+static enum fg_code read_first_family(struct rocks *rocks, struct fg_err *err)
+{
+    struct fg_store_iter *iter =
+        rocks_iter_create(&rocks->store, 0, fg_bytes(NULL, 0), fg_bytes(NULL, 0));
+    enum fg_code code;
+
+    while (iter->valid)
+        fg_store_iter_next(iter);
+    code = iter->err.code;
+    if (code != FG_OK)
+        *err = iter->err;
+    fg_store_iter_destroy(iter);
+    if (code == FG_OK)
+        return FG_OK;
+    close_db(rocks, fg_take(rocks->current));
+    return fg_wrap(err, "%s", rocks->names[0]);
+}
+
 /* An operator decides what happens to a damaged store. The setting names one damage by its number,
  * so a setting that was left in place does not accept the next one. */
 static enum fg_code accept_loss(struct rocks *rocks, const struct fg_store_config *config,
@@ -861,7 +904,7 @@ static enum fg_code open_dir(struct rocks *rocks, const struct fg_store_config *
     if (lock_dir(rocks, err) != FG_OK || fg_aside_finish(rocks->dir, err) != FG_OK)
         return err->code;
     leave_out_spare(rocks, config->spare_families);
-    if (open_first(rocks, err) == FG_OK)
+    if (open_first(rocks, err) == FG_OK && read_first_family(rocks, err) == FG_OK)
         return FG_OK;
     return err->code == FG_E_CORRUPT && config->accept_loss != NULL
                ? accept_loss(rocks, config, err)

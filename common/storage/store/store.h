@@ -39,7 +39,9 @@ void fg_store_batch_append(struct fg_store_batch *batch, const struct fg_store_b
 /* Checks the size. FG_E_LIMIT: the batch is larger than fg_store_write() accepts. */
 enum fg_code fg_store_batch_check(const struct fg_store_batch *batch,
                                   struct fg_err *err) fg_must_check;
-/* Adds a delete of all keys in [from, to). Does nothing if to <= from. */
+/* Adds a delete of all keys in [from, to). Does nothing if to <= from. What of them cannot be read
+ * is in nobody's way from then on, if no other key stands between `from` and it: iterators pass
+ * over it to what is written there later. */
 void fg_store_delete_range(struct fg_store_batch *batch, unsigned family, struct fg_slice from,
                            struct fg_slice to);
 
@@ -140,7 +142,7 @@ struct fg_store_iter {
     bool valid;                 /* the iterator is at an entry */
     struct fg_slice key, value; /* of the entry, valid until the next move */
     size_t cut;                 /* bytes that the value lacks at its end (prefer_fronts) */
-    struct fg_err err;          /* FG_OK, or the error that made valid false */
+    struct fg_err err;          /* of the last move: FG_OK, or the error that made valid false */
 };
 
 /* Creates an iterator at the first key of the range. from and to are copied; an empty `to` means to
@@ -173,6 +175,13 @@ static inline void fg_store_iter_whole(struct fg_store_iter *iter)
     if (iter->cut > 0)
         iter->ops->whole(iter);
 }
+/*
+ * Moves an iterator that a move has failed with FG_E_CORRUPT to the first key behind the damage
+ * that can be read, or to its end. after: the last key that was read, or that was sought; empty:
+ * none. It sees the same state as before. Returns false if nothing behind can be read: `err` says
+ * why. Takes some hundred seeks.
+ */
+bool fg_store_iter_pass(struct fg_store_iter *iter, struct fg_slice after) fg_must_check;
 /* Frees the iterator. Accepts NULL. */
 static inline void fg_store_iter_destroy(struct fg_store_iter *iter)
 {
@@ -203,7 +212,8 @@ struct fg_store_config {
  * Opens the store in a folder, which is created if missing. families: names in the order of their
  * numbers, the first is "default". If the disk is not writable (full, read-only, broken), an
  * existing store is opened nevertheless: reads work, and writes fail until fg_store_heal() has
- * succeeded. FG_E_UNAVAILABLE: another process uses the folder. FG_E_CORRUPT.
+ * succeeded. The first family is read through, since nothing of the others means anything without
+ * it. FG_E_UNAVAILABLE: another process uses the folder. FG_E_CORRUPT.
  */
 enum fg_code fg_store_open(const char *dir, const char *const *families, unsigned n_families,
                            const struct fg_store_config *config, struct fg_store **ret_store,

@@ -20,6 +20,8 @@ static const char cpu[] = "cpu:nanoseconds";
 
 struct fixture {
     struct fg_store *store;
+    struct fg_store_faulty faulty; /* passes on to it */
+    struct fg_buf damaged;         /* the key where it is damaged */
     struct fg_bucket *bucket;
     struct head head;
     bool is_open;
@@ -31,7 +33,9 @@ static int set_up(void **state)
     struct fixture *f = fg_new(struct fixture);
 
     f->store = fg_store_memory(HEAD_FAMILIES);
+    fg_store_faulty_init(&f->faulty, f->store);
     f->bucket = fg_bucket_memory();
+    fg_buf_init(&f->damaged, SIZE_MAX);
     fg_buf_init(&f->text, SIZE_MAX);
     *state = f;
     return 0;
@@ -39,7 +43,7 @@ static int set_up(void **state)
 
 static void open_head(struct fixture *f)
 {
-    head_open_evicting(&f->head, f->store, f->bucket, forever_ns);
+    head_open_evicting(&f->head, &f->faulty.store, f->bucket, forever_ns);
     f->is_open = true;
 }
 
@@ -56,6 +60,7 @@ static int tear_down(void **state)
     if (f->is_open)
         close_head(f);
     fg_buf_done(&f->text);
+    fg_buf_done(&f->damaged);
     fg_bucket_close(f->bucket);
     fg_store_close(f->store);
     free(f);
@@ -170,13 +175,18 @@ static void assert_conditions(struct fixture *f, const char *first, const char *
         assert_string_equal((const char *)f->text.ptr, "");
 }
 
-static void salvage(struct fixture *f)
+static void commit_readable(struct fixture *f)
 {
     struct fg_err err;
 
     if (ing_salvage(f->head.ingester, fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS, &err) !=
         FG_OK)
         fail_msg("%s", err.msg);
+}
+
+static void salvage(struct fixture *f)
+{
+    commit_readable(f);
     assert_conditions(f, NULL, NULL);
 }
 
@@ -223,6 +233,20 @@ static void spoil(struct fixture *f, unsigned family, unsigned n)
     fg_store_batch_init(&batch);
     fg_store_put(&batch, family, iter->key, FG_LIT("\xff"));
     write_batch(f, &batch);
+    fg_store_iter_destroy(iter);
+}
+
+/* The block with the n-th record of the family, which is all that is in it, cannot be read. */
+static void rot(struct fixture *f, unsigned family, unsigned n)
+{
+    struct fg_store_iter *iter = fg_store_iter_create(f->store, family, FG_LIT(""), FG_LIT(""));
+
+    for (; n > 0; n--)
+        fg_store_iter_next(iter);
+    assert_true(iter->valid);
+    fg_buf_clear(&f->damaged);
+    fg_buf_put(&f->damaged, iter->key);
+    f->faulty.damaged = fg_buf_slice(&f->damaged);
     fg_store_iter_destroy(iter);
 }
 
@@ -368,6 +392,22 @@ static void profiles_of_a_lost_series_are_not_evicted(void **state)
     }
 }
 
+/* A salvage gives up the profiles of lost series: answers lack nothing then, also without a
+ * restart. */
+static void answers_are_complete_after_a_salvage(void **state)
+{
+    struct fixture *f = *state;
+
+    fill(f);
+    lose(f, HEAD_SERIES, FG_LIT("\0\0\0\0\0\0\0\0"), 0); /* a, shop, n */
+    open_head(f);
+    assert_int_equal(flush(f), FG_E_CORRUPT);
+    assert_lacking(f, "a", "");
+    salvage(f);
+    assert_committed(f, "a", "archive;put 100\nshop;buy 10\n");
+    assert_head(f, "a", "");
+}
+
 static void missing_head_chunk_is_rebuilt(void **state)
 {
     struct fixture *f = *state;
@@ -429,6 +469,88 @@ static void lost_dictionary_loses_only_profiles_that_name_it(void **state)
     }
 }
 
+/* ---- blocks of tables that cannot be read ---- */
+
+static void rotten_series_cost_their_profiles(void **state)
+{
+    /* Of tenant a: shop in n, shop in s, archive; of b: shop. */
+    static const struct {
+        const char *a, *a_later, *b;
+    } left[] = {
+        {"archive;put 100\nshop;buy 10\n", "archive;put 100\nshop;buy 30\n", "shop;buy 10\n"},
+        {"archive;put 100\nshop;buy 30\n", "archive;put 100\nshop;buy 50\n", "shop;buy 10\n"},
+        {"shop;buy 40\n", "shop;buy 60\n", "shop;buy 10\n"},
+        {"archive;put 100\nshop;buy 40\n", "archive;put 100\nshop;buy 60\n", ""},
+    };
+    struct fixture *f = *state;
+
+    for (unsigned n = 0; n < FG_COUNT(left); n++) {
+        print_message("  series %u\n", n);
+        fill(f);
+        rot(f, HEAD_SERIES, n);
+        open_head(f);
+        assert_conditions(f, "head_damaged: ", "series between ");
+        assert_lacking(f, n < 3 ? "a" : "b", n < 3 ? left[n].a : left[n].b);
+        if (n < 2)
+            assert_head(f, "b", left[n].b);
+        if (n == 3)
+            assert_text(f, left[n].b);
+        /* New series get numbers that no lost one has had: its profiles are not theirs. */
+        assert_int_equal(push(f, "a", true, "x", 50), FG_OK);
+        close_head(f);
+        open_head(f);
+        assert_int_equal(push(f, "a", true, "y", 50), FG_OK);
+        assert_int_equal(flush(f), FG_E_CORRUPT);
+        assert_committed(f, "a", left[n].a_later);
+        assert_committed(f, "b", left[n].b);
+        (void)tear_down(state);
+        (void)set_up(state);
+        f = *state;
+    }
+}
+
+static void rotten_dictionary_costs_profiles_that_name_it(void **state)
+{
+    struct fixture *f = *state;
+
+    fill(f);
+    rot(f, HEAD_DICT, 0); /* that of a's shop */
+    open_head(f);
+    assert_conditions(f, "head_damaged: ", "dict between ");
+    assert_lacking(f, "a", "archive;put 100\n");
+    assert_head(f, "b", "shop;buy 10\n");
+    assert_int_equal(push(f, "a", true, "n", 50), FG_OK); /* in a new dictionary */
+    assert_lacking(f, "a", "archive;put 100\nshop;buy 10\n");
+    close_head(f);
+    open_head(f);
+    assert_conditions(f, NULL, NULL); /* it is gone */
+    assert_lacking(f, "a", "archive;put 100\nshop;buy 10\n");
+    assert_int_equal(flush(f), FG_E_CORRUPT);
+    salvage(f);
+    assert_committed(f, "a", "archive;put 100\nshop;buy 10\n");
+    assert_committed(f, "b", "shop;buy 10\n");
+}
+
+static void rotten_head_chunk_is_rebuilt(void **state)
+{
+    struct fixture *f = *state;
+
+    for (unsigned n = 0; n < 3; n++) {
+        fill(f);
+        rot(f, HEAD_CHUNKS, n);
+        open_head(f);
+        assert_conditions(f, "head_damaged: ", "rounds between ");
+        assert_head(f, "a", "archive;put 100\nshop;buy 40\n");
+        assert_head(f, "b", "shop;buy 10\n");
+        assert_int_equal(flush(f), FG_OK);
+        assert_committed(f, "a", "archive;put 100\nshop;buy 40\n");
+        assert_committed(f, "b", "shop;buy 10\n");
+        (void)tear_down(state);
+        (void)set_up(state);
+        f = *state;
+    }
+}
+
 static uint64_t count_given_up(const struct head *head)
 {
     static const char name[] = "\nflamegrid_ingester_profiles_given_up_total ";
@@ -444,6 +566,38 @@ static uint64_t count_given_up(const struct head *head)
     count = strtoull(at + sizeof name - 1, NULL, 10);
     fg_buf_done(&text);
     return count;
+}
+
+/* Wherever it is, also at the beginning of a chunk, where a start looks: the rest is served to
+ * those who may take less, and a salvage commits it. */
+static void rotten_profile_costs_itself(void **state)
+{
+    static const unsigned places[] = {0, 1, 5};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < FG_COUNT(places); i++) {
+        struct ing_head_profile_key key;
+        const char *tenant, *left;
+
+        print_message("  profile %u\n", places[i]);
+        fill(f);
+        rot(f, HEAD_PROFILES, places[i]);
+        assert_true(ing_head_get_profile_key(f->faulty.damaged, &key));
+        tenant = key.chunk.group.tenant == 0 ? "a" : "b";
+        left = key.chunk.group.tenant == 1 ? ""
+               : key.series == 2           ? "shop;buy 40\n"
+                                           : "archive;put 100\nshop;buy 30\n";
+        open_head(f);
+        assert_lacking(f, tenant, left);
+        assert_int_equal(flush(f), FG_E_CORRUPT);
+        assert_conditions(f, "head_chunks_set_aside: ", "damaged block");
+        commit_readable(f);
+        assert_committed(f, tenant, left);
+        assert_int_equal(count_given_up(&f->head), 1);
+        (void)tear_down(state);
+        (void)set_up(state);
+        f = *state;
+    }
 }
 
 /* However often the segment of a salvage has to be built: its profiles are given up once. */
@@ -543,9 +697,14 @@ int main(void)
         TEST(tenant_and_chunks_without_records_are_lacking),
         TEST(missing_service_is_rebuilt),
         TEST(profiles_of_a_lost_series_are_not_evicted),
+        TEST(answers_are_complete_after_a_salvage),
         TEST(missing_head_chunk_is_rebuilt),
         TEST(missing_number_of_the_last_cut_is_restored),
         TEST(lost_dictionary_loses_only_profiles_that_name_it),
+        TEST(rotten_series_cost_their_profiles),
+        TEST(rotten_dictionary_costs_profiles_that_name_it),
+        TEST(rotten_head_chunk_is_rebuilt),
+        TEST(rotten_profile_costs_itself),
         TEST(given_up_profiles_are_counted_once),
         TEST(series_in_two_shards_becomes_one_in_the_segment),
         TEST(lost_l0_manifest_is_not_recreated),

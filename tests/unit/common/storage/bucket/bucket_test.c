@@ -5,6 +5,7 @@
  */
 #include "common/storage/bucket/bucket.h"
 #include "common/storage/bucket/directory.h"
+#include "common/storage/bucket/impl.h"
 #include "common/storage/bucket/s3.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/remove_tree.h"
@@ -576,6 +577,33 @@ static void gives_each(void **state)
                      FG_E_INVALID);
 }
 
+/* A store whose page says that it follows itself. */
+static void send_same_page(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    (void)bucket;
+    (void)fg_bucket_list_add(request, FG_LIT("same"), false);
+    fg_bucket_list_next(request, FG_LIT("token"));
+    fg_bucket_finish(request);
+}
+
+static bool count_few(const struct fg_bucket_entry *entry, void *arg)
+{
+    (void)entry;
+    return ++*(size_t *)arg < 10;
+}
+
+static void list_that_does_not_proceed_is_an_error(void **state)
+{
+    static const struct fg_bucket_ops ops = {.send = send_same_page};
+    struct fg_bucket bucket = {.ops = &ops};
+    struct fg_err err;
+    size_t count = 0;
+
+    (void)state;
+    assert_int_equal(fg_bucket_each(&bucket, "", false, 0, count_few, &count, &err), FG_E_CORRUPT);
+    assert_int_equal(count, 1);
+}
+
 /* --- many at a time --- */
 
 struct ends {
@@ -973,9 +1001,12 @@ static void tidies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SUITE(memory), SUITE(directory), SUITE(faulty),
+        SUITE(memory),
+        SUITE(directory),
+        SUITE(faulty),
         cmocka_unit_test(a_send_that_blocks_holds_up_no_other_thread),
-        cmocka_unit_test(a_wait_for_a_wave_ends_in_time)};
+        cmocka_unit_test(a_wait_for_a_wave_ends_in_time),
+        cmocka_unit_test(list_that_does_not_proceed_is_an_error)};
     const struct CMUnitTest s3[] = {SUITE(s3)};
 
     if (getenv("FG_TEST_S3") != NULL) /* NOLINT(concurrency-mt-unsafe): one thread yet */

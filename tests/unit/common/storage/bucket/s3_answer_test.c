@@ -90,6 +90,36 @@ static void refuses_bad_lists(void **state)
     expect_list(LIST(OBJECT("p/a%zz") "<EncodingType>url</EncodingType>"), FG_E_CORRUPT, NULL,
                 NULL);
     expect_list(LIST(OBJECT("p/a%2") "<EncodingType>url</EncodingType>"), FG_E_CORRUPT, NULL, NULL);
+    expect_list(LIST("<NextContinuationToken>t</NextContinuationToken>"
+                     "<NextContinuationToken>u</NextContinuationToken>"
+                     "<IsTruncated>true</IsTruncated>"),
+                FG_E_CORRUPT, NULL, NULL);
+}
+
+/* As many as fit an answer: more than the memory of a page. */
+static void refuses_many_tokens(void **state)
+{
+    enum { ANSWER_BYTES = 4 << 20, TOKEN_BYTES = 16000 };
+    struct fg_bucket_request request = {.page_max = 1000, .name = ""};
+    char token[TOKEN_BYTES + 1];
+    struct fg_buf xml;
+    struct fg_err err;
+
+    (void)state;
+    memset(token, 't', TOKEN_BYTES);
+    token[TOKEN_BYTES] = '\0';
+    fg_buf_init(&xml, SIZE_MAX);
+    fg_buf_puts(&xml, "<ListBucketResult>");
+    while (xml.len + 2 * TOKEN_BYTES < ANSWER_BYTES) {
+        fg_buf_puts(&xml, "<NextContinuationToken>");
+        fg_buf_puts(&xml, token);
+        fg_buf_puts(&xml, "</NextContinuationToken>");
+    }
+    fg_buf_puts(&xml, "</ListBucketResult>");
+    assert_int_equal(fg_s3_read_list(fg_buf_slice(&xml), FG_LIT("p/"), &request, &err),
+                     FG_E_CORRUPT);
+    fg_bucket_clear(&request);
+    fg_buf_done(&xml);
 }
 
 /* Twice as many as a page has. */
@@ -163,9 +193,10 @@ static void reads_etags(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_fields),      cmocka_unit_test(reads_lists),
-        cmocka_unit_test(refuses_bad_lists), cmocka_unit_test(refuses_endless_lists),
-        cmocka_unit_test(reads_uploads),     cmocka_unit_test(reads_etags),
+        cmocka_unit_test(reads_fields),          cmocka_unit_test(reads_lists),
+        cmocka_unit_test(refuses_bad_lists),     cmocka_unit_test(refuses_many_tokens),
+        cmocka_unit_test(refuses_endless_lists), cmocka_unit_test(reads_uploads),
+        cmocka_unit_test(reads_etags),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

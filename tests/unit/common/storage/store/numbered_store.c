@@ -66,8 +66,8 @@ enum fg_code numbered_write(struct fg_store *store, uint32_t nr, size_t padding,
         bytes[i] = (uint8_t)(random >> 16);
     }
     fg_store_batch_init(&batch);
-    fg_store_put(&batch, 0, numbered_key(nr, key), fg_bytes(bytes, padding));
-    fg_store_put(&batch, 1, numbered_key(nr, key), FG_LIT("x"));
+    fg_store_put(&batch, 0, numbered_key(nr, key), FG_LIT("x"));
+    fg_store_put(&batch, 1, numbered_key(nr, key), fg_bytes(bytes, padding));
     code = fg_store_write(store, &batch, err);
     fg_store_batch_done(&batch);
     return code;

@@ -29,7 +29,7 @@ struct fg_store *numbered_open(void);
 /* Writes the key into key[] and returns it. */
 struct fg_slice numbered_key(uint32_t nr, char key[16]);
 
-/* Writes nr, with a value of that many bytes, which do not compress, in the first family. At most
+/* Writes nr, with a value of that many bytes, which do not compress, in the second family. At most
  * 64 KiB. */
 enum fg_code numbered_write(struct fg_store *store, uint32_t nr, size_t padding,
                             struct fg_err *err);

@@ -1,0 +1,170 @@
+#include "ingester/mend.h"
+
+#include "common/base/str.h"
+#include "ingester/forward/entry.h"
+#include "ingester/keys.h"
+#include "ingester/retire.h"
+
+enum {
+    GAPS_MAX = 1024, /* of all families: more is no damage of some blocks */
+    ARENA_MAX_BYTES = 1024 * 1024,
+    KEY_SHOWN_BYTES = 14, /* in hexadecimal: tenant, shard, window and number of a chunk */
+    END_BYTES = 64,       /* no key is longer */
+};
+
+/* A stretch that cannot be read. */
+struct ing_mend_gap {
+    enum ing_head_family family;
+    struct fg_slice after; /* the last readable key before it; empty: it is at the beginning */
+    struct fg_slice until; /* the first readable key behind it; empty: there is none */
+};
+
+void ing_mend_init(struct ing_mend *mend)
+{
+    *mend = (struct ing_mend){.arena = fg_arena_create(ARENA_MAX_BYTES)};
+}
+
+void ing_mend_done(struct ing_mend *mend)
+{
+    fg_arena_destroy(mend->arena);
+}
+
+/* ---- finding ---- */
+
+static void tell_gap(struct ing_mend *mend, const struct ing_mend_gap *gap,
+                     const struct fg_err *why)
+{
+    struct fg_buf after, until;
+
+    fg_buf_init(&after, SIZE_MAX);
+    fg_buf_init(&until, SIZE_MAX);
+    fg_buf_hex(&after, gap->after.ptr, FG_MIN(gap->after.len, (size_t)KEY_SHOWN_BYTES));
+    fg_buf_hex(&until, gap->until.ptr, FG_MIN(gap->until.len, (size_t)KEY_SHOWN_BYTES));
+    ing_damage_set_aside(
+        &mend->damage, "%s between %.*s and %.*s: %s", ing_head_families[gap->family],
+        FG_S(after.len == 0 ? FG_LIT("the first") : fg_buf_slice(&after)),
+        FG_S(until.len == 0 ? FG_LIT("the last") : fg_buf_slice(&until)), why->msg);
+    fg_buf_done(&after);
+    fg_buf_done(&until);
+}
+
+static enum fg_code add_gap(struct ing_mend *mend, enum ing_head_family family,
+                            struct fg_slice after, const struct fg_store_iter *behind,
+                            const struct fg_err *why, struct fg_err *err)
+{
+    struct ing_mend_gap gap = {.family = family, .after = fg_arena_copy(mend->arena, after)};
+
+    if (behind->valid)
+        gap.until = fg_arena_copy(mend->arena, behind->key);
+    if (mend->n == GAPS_MAX || gap.after.ptr == NULL || (behind->valid && gap.until.ptr == NULL) ||
+        !fg_arena_grow(mend->arena, &mend->gaps, mend->n, 1, &mend->cap, sizeof *mend->gaps)) {
+        *err = *why;
+        return fg_wrap(err, "more than %u stretches cannot be read", mend->n);
+    }
+    mend->gaps[mend->n++] = gap;
+    tell_gap(mend, &gap, why);
+    return FG_OK;
+}
+
+static enum fg_code find_gaps(struct ing_mend *mend, struct fg_store *store,
+                              enum ing_head_family family, struct fg_err *err)
+{
+    fg_auto(fg_store_iter) *iter = fg_store_iter_create(store, family, FG_LIT(""), FG_LIT(""));
+    enum fg_code code = FG_OK;
+    struct fg_buf last;
+
+    fg_buf_init(&last, SIZE_MAX);
+    while (code == FG_OK && (iter->valid || iter->err.code != FG_OK)) {
+        struct fg_err why;
+
+        for (; iter->valid; fg_store_iter_next(iter)) {
+            fg_buf_clear(&last);
+            fg_buf_put(&last, iter->key);
+        }
+        if (iter->err.code == FG_OK)
+            break;
+        why = iter->err;
+        if (why.code == FG_E_CORRUPT && fg_store_iter_pass(iter, fg_buf_slice(&last))) {
+            code = add_gap(mend, family, fg_buf_slice(&last), iter, &why, err);
+        } else {
+            *err = iter->err;
+            code = err->code;
+        }
+    }
+    fg_buf_done(&last);
+    return code;
+}
+
+/* ---- deleting ---- */
+
+static void delete_gap(const struct ing_mend_gap *gap, struct fg_store_batch *out)
+{
+    uint8_t end[END_BYTES];
+    struct fg_buf from;
+
+    fg_buf_init(&from, SIZE_MAX);
+    fg_buf_put(&from, gap->after);
+    if (gap->after.len > 0)
+        fg_buf_putc(&from, 0); /* the first key behind it */
+    memset(end, 0xff, sizeof end);
+    fg_store_delete_range(out, gap->family, fg_buf_slice(&from),
+                          gap->until.len > 0 ? gap->until : fg_bytes(end, sizeof end));
+    fg_buf_done(&from);
+}
+
+/* One batch, so that no number is free to be given again once the records with it are gone. */
+static enum fg_code delete_gaps(const struct ing_mend *mend, struct fg_store *store,
+                                struct fg_err *err)
+{
+    struct fg_store_batch batch;
+    enum fg_code code = FG_OK;
+
+    fg_store_batch_init(&batch);
+    for (uint32_t i = 0; i < mend->n && code == FG_OK; i++) {
+        const struct ing_mend_gap *gap = &mend->gaps[i];
+
+        delete_gap(gap, &batch);
+        if (gap->family == HEAD_SERIES)
+            code = ing_catalog_skip_series(store, gap->after, gap->until, &batch, err);
+        else if (gap->family == HEAD_DICT)
+            code = ing_retire_skip_generations(store, gap->after, gap->until, &batch, err);
+    }
+    if (code == FG_OK)
+        code = fg_store_write(store, &batch, err);
+    /* RocksDB may have come to merge a damaged table since it was opened (store.h). */
+    if (code == FG_E_CORRUPT && fg_store_heal(store, err) == FG_OK)
+        code = fg_store_write(store, &batch, err);
+    fg_store_batch_done(&batch);
+    return code;
+}
+
+/* A store that has never forwarded may have no families for it. */
+static bool has_forwarded(struct fg_store *store)
+{
+    static const uint8_t from[1] = {OUTBOX_META_PREFIX}, to[1] = {OUTBOX_META_PREFIX + 1};
+    fg_auto(fg_store_iter) *iter =
+        fg_store_iter_create(store, HEAD_META, fg_bytes(from, 1), fg_bytes(to, 1));
+
+    return iter->valid;
+}
+
+enum fg_code ing_mend_store(struct ing_mend *mend, struct fg_store *store, struct fg_err *err)
+{
+    static const enum ing_head_family families[] = {HEAD_SERIES, HEAD_DICT, HEAD_CHUNKS,
+                                                    HEAD_OUTBOX, HEAD_OUTBOX_DEAD};
+    const size_t n = has_forwarded(store) ? FG_COUNT(families) : 3;
+    enum fg_code code = FG_OK;
+
+    for (size_t i = 0; i < n && code == FG_OK; i++)
+        code = find_gaps(mend, store, families[i], err);
+    if (code == FG_OK && mend->n > 0)
+        code = delete_gaps(mend, store, err);
+    return code;
+}
+
+void ing_mend_tell(const struct ing_mend *mend, struct ing_catalog *catalog)
+{
+    for (uint32_t i = 0; i < mend->n; i++)
+        if (mend->gaps[i].family == HEAD_SERIES)
+            ing_catalog_lose_series(catalog, mend->gaps[i].after, mend->gaps[i].until);
+}

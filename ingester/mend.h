@@ -1,0 +1,46 @@
+/*
+ * Mends a head of which a start cannot read all records, since blocks of its tables are damaged.
+ * The stretches of keys that cannot be read are deleted, with what they hold, and the start begins
+ * again: for it these records are missing, which README.md, "Damage", has the consequences of. They
+ * have to go, since whatever is written between their keys later could not be read either.
+ *
+ *   SERIES   answers to the tenants say that they are not complete; the numbers that the lost
+ *            series may have had are not given again
+ *   DICT     likewise the numbers of dictionaries
+ *   CHUNKS   rebuilt from their profiles
+ *   OUTBOX   these profiles are not forwarded
+ *
+ * Profiles are not read through: what cannot be read of them costs a query, the build of a segment,
+ * or a salvage, no more than that. META is read by fg_store_open(), which refuses damage.
+ *
+ * Thread: the one that starts the ingester.
+ */
+#ifndef FG_INGESTER_MEND_H
+#define FG_INGESTER_MEND_H
+
+#include "common/storage/store/store.h"
+#include "ingester/catalog/catalog.h"
+#include "ingester/damage.h"
+
+struct ing_mend {
+    struct fg_arena *arena;
+    struct ing_mend_gap *gaps;
+    uint32_t n, cap;
+    struct ing_damage damage; /* the gaps, as records that were set aside */
+};
+
+/* Initializes. */
+void ing_mend_init(struct ing_mend *mend);
+
+/* Frees. */
+void ing_mend_done(struct ing_mend *mend);
+
+/* Finds and deletes what cannot be read. Returns FG_OK also if there is no such thing: then n is 0.
+ * FG_E_CORRUPT: there is too much of it, and nothing was deleted. Other errors of the store. */
+enum fg_code ing_mend_store(struct ing_mend *mend, struct fg_store *store,
+                            struct fg_err *err) fg_must_check;
+
+/* Notes in the catalog, which was opened since, whose answers are not complete. */
+void ing_mend_tell(const struct ing_mend *mend, struct ing_catalog *catalog);
+
+#endif
