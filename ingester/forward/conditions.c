@@ -60,7 +60,7 @@ static const struct {
      "an operator has paused it, and what comes is pending: flamegrid forward resume ends that"},
     {"forward_unread", is_unread,
      "this server cannot read what it has to send, or a file of credentials that the settings of "
-     "the target name; flamegrid forward ls shows the error"},
+     "the target name, or has no memory for the answers; flamegrid forward ls shows the error"},
 };
 
 struct ing_forward_conditions {

@@ -6,7 +6,7 @@
  *   forward_filling   the queue of a target is more than four fifths full
  *   forward_late      a profile has waited for more than ten minutes
  *   forward_paused    an operator has paused a target
- *   forward_unread    what is to be sent cannot be read here
+ *   forward_unread    requests fail for a reason of our own
  *
  * Thread: a ticker looks every ten seconds; create and destroy from the program's thread.
  */
@@ -24,7 +24,7 @@ struct ing_forward_conditions_config {
     struct ing_outbox *outbox; /* borrowed, as all of these */
     /* Returns true if the target refuses our credentials. The ticker's thread. */
     bool (*denied)(void *arg, unsigned target);
-    /* Returns true if requests to the target cannot be made for a reason of our own. */
+    /* Returns true if requests to the target fail for a reason of our own. */
     bool (*unread)(void *arg, unsigned target);
     void *arg;
     struct fg_conditions *conditions; /* NULL: none */

@@ -127,7 +127,7 @@ static enum fg_code run_answer(struct fg_job *job, struct fg_err *err)
 
     sending->err = request->err; /* replaced where an answer came */
     sending->result = ing_parcel_answer(sending->parcel, &answer, &sending->unknown, &sending->err);
-    if (request->code == FG_E_INVALID) /* a file of the settings cannot be read */
+    if (ing_sender_is_own_fault(request->code))
         sending->result = SENDER_UNREAD;
     (void)err;
     return FG_OK;

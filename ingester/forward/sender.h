@@ -57,8 +57,8 @@ void ing_sender_destroy(struct ing_sender *sender);
 /* Returns true if the target refuses our credentials. Any thread except a loop's. */
 bool ing_sender_is_denied(struct ing_sender *sender, unsigned target);
 
-/* Returns true if requests cannot be made for a reason of our own: the store, or files of
- * credentials, cannot be read. Any thread except a loop's. */
+/* Returns true if requests fail for a reason of our own: the store, or files of credentials, cannot
+ * be read, or there is no memory for answers. Any thread except a loop's. */
 bool ing_sender_is_unread(struct ing_sender *sender, unsigned target);
 
 /* Returns what can be resent; NULL: nothing. */

@@ -9,8 +9,8 @@
  *   - A target that cannot be reached is asked after a pause with full jitter, whose bound doubles
  *     from 0.2 to 30 s; it is never given up. Retry-After is obeyed, up to ten minutes.
  *   - A target that does not know us is asked again every minute: a new token file heals it.
- *   - If requests cannot be made here, that is tried again every five seconds; the target is not to
- *     blame.
+ *   - If requests cannot be made here, or answers not be taken, that is tried again every five
+ *     seconds; the target is not to blame.
  *   - Both lanes get their share of the connections while profiles wait in both.
  */
 #ifndef FG_INGESTER_FORWARD_SENDER_CORE_H
@@ -41,8 +41,8 @@ struct ing_sender_core {
 
 enum ing_sender_result {
     SENDER_UNASKED, /* no answer was needed: it says nothing about the target */
-    SENDER_UNREAD,  /* no request could be made, for a reason of our own: likewise, but not again
-                     * at once */
+    SENDER_UNREAD,  /* no request could be made, or its answer not be taken, for a reason of our
+                     * own: likewise, but not again at once */
     SENDER_TAKEN,   /* answered: each profile is stored, known or refused */
     SENDER_BUSY,    /* the target has too much to do, now */
     SENDER_AWAY,    /* no answer, or none that makes sense */

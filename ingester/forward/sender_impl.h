@@ -172,6 +172,10 @@ void ing_sender_count(const struct forward_sender_target *target,
 
 bool ing_sender_is_failure(enum ing_sender_result result);
 
+/* Returns true if a request has failed here, whatever the other side did: a file of the settings
+ * cannot be read, or there was no memory for the answer. Any thread. */
+bool ing_sender_is_own_fault(enum fg_code code);
+
 /* Logs that forwarding waits, or goes on; that the target refuses a tenant. */
 void ing_sender_tell(struct forward_sender_target *target, const struct forward_sending *sending);
 void ing_sender_tell_denied(struct forward_sender_target *target, const struct ing_parcel *parcel);

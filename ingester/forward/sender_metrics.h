@@ -30,7 +30,7 @@
     M(COUNTER, FORWARD_RETRIED_AWAY, "flamegrid_forward_retries_total{target=\"%s\",reason=\"unavailable\"}", "Requests whose profiles are sent again, by reason") \
     M(COUNTER, FORWARD_RETRIED_DENIED, "flamegrid_forward_retries_total{target=\"%s\",reason=\"denied\"}", "Requests whose profiles are sent again, by reason") \
     M(COUNTER, FORWARD_RETRIED_UNREAD, "flamegrid_forward_retries_total{target=\"%s\",reason=\"unread\"}", "Requests whose profiles are sent again, by reason") \
-    M(GAUGE, FORWARD_UNREAD, "flamegrid_forward_unread{target=\"%s\"}", "1 if this server cannot read what it has to send, or its own files of credentials: the target is not to blame") \
+    M(GAUGE, FORWARD_UNREAD, "flamegrid_forward_unread{target=\"%s\"}", "1 if this server cannot read what it has to send, or its own files of credentials, or has no memory for answers: the target is not to blame") \
     M(COUNTER, FORWARD_TOKENS, "flamegrid_forward_token_requests_total{target=\"%s\",result=\"ok\"}", "Requests for tokens of OAuth 2, by result") \
     M(COUNTER, FORWARD_TOKENS_FAILED, "flamegrid_forward_token_requests_total{target=\"%s\",result=\"failed\"}", "Requests for tokens of OAuth 2, by result") \
     M(COUNTER, FORWARD_DROPPED_FULL, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"full\"}", "Profiles that will not be sent, by reason") \

@@ -36,6 +36,11 @@ bool ing_sender_is_failure(enum ing_sender_result result)
     return result != SENDER_UNASKED && result != SENDER_TAKEN;
 }
 
+bool ing_sender_is_own_fault(enum fg_code code)
+{
+    return code == FG_E_INVALID || code == FG_E_LIMIT;
+}
+
 void ing_sender_count(const struct forward_sender_target *target,
                       const struct forward_sending *sending)
 {
@@ -114,7 +119,7 @@ void ing_sender_on_scrape(void *arg)
 void ing_sender_tell(struct forward_sender_target *target, const struct forward_sending *sending)
 {
     static const char *const waits[] = {
-        [SENDER_UNREAD] = "forwarding waits: what is to be sent cannot be read here",
+        [SENDER_UNREAD] = "forwarding waits: this server is at fault, not the target",
         [SENDER_BUSY] = "forwarding waits for the target",
         [SENDER_AWAY] = "forwarding waits for the target",
         [SENDER_DENIED] = "forwarding waits: the target refuses our credentials",

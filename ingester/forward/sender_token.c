@@ -59,6 +59,8 @@ static void on_token(struct fg_client_request *request)
 {
     struct forward_token *token = fg_container(request, struct forward_token, request);
     struct forward_sender_target *target = fg_container(token, struct forward_sender_target, token);
+    enum ing_sender_result failure =
+        ing_sender_is_own_fault(request->code) ? SENDER_UNREAD : SENDER_AWAY;
     int64_t lifetime_ns = 0;
     struct fg_err err = request->err;
     enum fg_code code = request->code;
@@ -74,7 +76,7 @@ static void on_token(struct fg_client_request *request)
         OPENSSL_cleanse(request->answer.ptr, request->answer.cap);
     fg_client_clear(request);
     if (code != FG_OK) {
-        fail_token(target, code == FG_E_DENIED ? SENDER_DENIED : SENDER_AWAY, &err);
+        fail_token(target, code == FG_E_DENIED ? SENDER_DENIED : failure, &err);
         return;
     }
     fg_metric_add(target->metrics, FORWARD_TOKENS, 1);

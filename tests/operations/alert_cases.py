@@ -240,5 +240,5 @@ CASES = (
          "node-1:5040 sends nothing to central: an operator has paused it, or it refuses the credentials.", {**INSTANCE, "target": "central"}),
     Case("FlamegridForwardUnread", 20, {'flamegrid_forward_unread{@,target="central"}': "1x60"},
          {'flamegrid_forward_unread{@,target="central"}': "1x3 0 1x3 0x60"},
-         "node-1:5040 sends nothing to central: it cannot read its own store, or a file of credentials.", {**INSTANCE, "target": "central"}),
+         "node-1:5040 sends nothing to central: it cannot read its own store, or a file of credentials, or has no memory for answers.", {**INSTANCE, "target": "central"}),
 )

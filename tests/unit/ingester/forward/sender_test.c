@@ -90,6 +90,10 @@ static unsigned answer(struct target *target, const char *request, struct fg_buf
     bool forward = strncmp(request, "POST /base/forward.v1.ForwardService/Push ", 42) == 0;
     unsigned status = target->status;
 
+    if (strncmp(request, "POST /token ", 12) == 0) {
+        fg_buf_puts(out, "{\"access_token\":\"abc\",\"token_type\":\"Bearer\"}");
+        return 200;
+    }
     fg_assert(forward || strncmp(request, "POST /base/push.v1.PusherService/Push ", 38) == 0);
     target->requests++;
     target->forwards += forward;
@@ -337,6 +341,26 @@ static void wait_done(struct fixture *f, unsigned target, uint64_t done)
         pause_a_little();
 }
 
+/* Waits until the page shows an error of the only target. */
+static void wait_shown(struct fixture *f)
+{
+    struct fg_buf out;
+    bool shown = false;
+
+    fg_buf_init(&out, SIZE_MAX);
+    while (!shown) {
+        struct fg_json_writer json = fg_json_writer(&out);
+
+        pause_a_little();
+        fg_buf_clear(&out);
+        fg_json_begin_array(&json, NULL);
+        ing_sender_write(f->sender, &json);
+        fg_json_end(&json);
+        shown = fg_slice_search(fg_buf_slice(&out), "\"error\":\"\"") == SIZE_MAX;
+    }
+    fg_buf_done(&out);
+}
+
 /* Nothing is with the sender any more, and all waits. */
 static void assert_waits(struct fixture *f, uint64_t profiles)
 {
@@ -413,6 +437,30 @@ static void stop_while_there_is_no_token_loses_nothing(void **state)
         ing_sender_stop(f.sender);
         assert_waits(&f, 10);
         assert_int_equal(f.targets[0].profiles, 0);
+        close_all(&f);
+    }
+}
+
+/* The target has stored everything, or has made a token, and says so in vain. */
+static void answer_without_memory_is_our_own_trouble(void **state)
+{
+    static const char *const secrets[] = {NULL, "/etc/hostname"};
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(secrets); i++) {
+        struct fixture f;
+
+        open_all(&f, 1, "", secrets[i]);
+        assert_true(fg_budget_take(&f.bodies, BODIES_BYTES));
+        push(&f, 0, 10);
+        start(&f);
+        wait_shown(&f);
+        assert_true(ing_sender_is_unread(f.sender, 0));
+        stop(&f);
+        assert_waits(&f, 10);
+        fg_budget_give(&f.bodies, BODIES_BYTES);
+        start(&f);
+        wait_done(&f, 0, 10);
         close_all(&f);
     }
 }
@@ -654,6 +702,7 @@ int main(void)
         cmocka_unit_test(stop_without_work_and_without_start),
         cmocka_unit_test(stop_while_a_request_hangs_loses_nothing),
         cmocka_unit_test(stop_while_there_is_no_token_loses_nothing),
+        cmocka_unit_test(answer_without_memory_is_our_own_trouble),
         cmocka_unit_test(stop_while_paused_loses_nothing),
         cmocka_unit_test(stop_at_any_moment_loses_nothing),
         cmocka_unit_test(target_that_never_answers_slows_no_other),
