@@ -9,6 +9,7 @@
  */
 #include "ingester/push.h"
 
+#include "common/model/limit_of.h"
 #include "common/runtime/log.h"
 #include "ingester/record.h"
 #include "proto/inner.pb-c.h"
@@ -28,6 +29,7 @@ struct ingester_push {
     struct push_look *look; /* NULL: no lookup of its profiles */
     unsigned tries;         /* that found the manifest changed */
     uint32_t retry_after_s; /* of a refusal; 0: not known */
+    enum fg_limit_of limit_of; /* of a refusal */
 };
 
 /* A lookup of profiles in the bucket. */
@@ -87,6 +89,7 @@ static Fg__Inner__PushResult result_of(struct ingester_push *push)
         result.code = fg_code_grpc(push->item.err.code);
         result.message = push->item.err.msg;
         result.retry_after_s = push->retry_after_s;
+        result.limit_of = (Fg__Inner__LimitOf)push->limit_of;
         return result;
     }
     result.stored = push->item.stored;
@@ -257,9 +260,29 @@ static uint64_t types_with_values(const struct fg_profile *profile, uint32_t n_t
     return types;
 }
 
+/* Refuses a push, for now, since the ingester has too much to do, whoever sends it. */
+static void refuse_busy(struct ingester_push *push, const char *why)
+{
+    push->limit_of = FG_LIMIT_OF_SERVER;
+    (void)fg_fail(&push->item.err, FG_E_LIMIT, "%s", why);
+}
+
+/*
+ * Returns whose limit has refused something new; known series of everybody go on in any case.
+ *
+ * A tenant's share of the catalog gets smaller as others take more, so what lacks is the ingester's
+ * memory. But it ends where it does to leave room for others, and they do find it. The number of
+ * tenants is the ingester's, too, but refuses them one by one: those that have profiles here do not
+ * notice, and are not to wait for those that have none. A full catalog is neither's: it has no room
+ * for anybody's new series, and nobody's known ones are to wait for that.
+ */
+static enum fg_limit_of limit_of_catalog(enum ing_catalog_refusal why)
+{
+    return why == CATALOG_FULL ? FG_LIMIT_OF_UNSAID : FG_LIMIT_OF_TENANT;
+}
+
 /* Checks that there is room for the tenant, service or series that this profile is the first of. */
-static enum fg_code check_group(const struct ingester_push *push,
-                                const struct ing_head_group_key *group,
+static enum fg_code check_group(struct ingester_push *push, const struct ing_head_group_key *group,
                                 const struct ing_catalog_quota *quota, struct fg_err *err)
 {
     struct ing_head_chunks *chunks = push->context->chunks;
@@ -267,6 +290,9 @@ static enum fg_code check_group(const struct ingester_push *push,
     if (ing_head_chunks_have_room(chunks, group->tenant, quota->share) ||
         ing_head_chunks_of_group(chunks, group, NULL, 0) > 0)
         return FG_OK;
+    /* As for series: its share of the table, or the table is full. */
+    push->limit_of = limit_of_catalog(
+        ing_head_chunks_have_room(chunks, group->tenant, 1) ? CATALOG_TENANT_SHARE : CATALOG_FULL);
     return fg_fail(err, FG_E_LIMIT,
                    "tenant %s has profiles of too many time windows: the catalog has no space for "
                    "more of its groups (ingester.catalog_max_bytes, limits.tenant_catalog_share)",
@@ -275,11 +301,16 @@ static enum fg_code check_group(const struct ingester_push *push,
 
 /* Fails a push to which the catalog gave nothing. If there is room by now, since others were
  * retired, it is to be tried again, too. */
-static enum fg_code no_room(const struct ingester_push *push, const struct ing_catalog_quota *quota,
+static enum fg_code no_room(struct ingester_push *push, const struct ing_catalog_quota *quota,
                             struct fg_err *err)
 {
-    if (ing_catalog_check_room(push->context->catalog, push->item.tenant, quota, err) != FG_OK)
+    enum ing_catalog_refusal why;
+
+    if (ing_catalog_check_room(push->context->catalog, push->item.tenant, quota, &why, err) !=
+        FG_OK) {
+        push->limit_of = limit_of_catalog(why);
         return err->code;
+    }
     return fg_fail(err, FG_E_LIMIT, "the catalog was full (ingester.catalog_max_bytes)");
 }
 
@@ -447,6 +478,9 @@ static enum fg_code decode_push(struct fg_job *job, struct fg_err *err)
     if (ing_intake_admits(push->context->intake, err) != FG_OK)
         return err->code;
     if (ing_outbox_admits(push->context->outbox, fg_cstr(push->head->tenant), err) != FG_OK) {
+        /* The queue is the ingester's, but only what its target wants is refused: the profiles of
+         * other tenants are not to wait for that target. */
+        push->limit_of = FG_LIMIT_OF_TENANT;
         push->retry_after_s = OUTBOX_FULL_RETRY_S;
         return err->code;
     }
@@ -491,7 +525,7 @@ static void done(struct fg_job *job)
         /* What the dictionary numbered for this push will not be on disk. */
         if (push->item.defs.count > 0)
             ing_catalog_end_generation(push->item.service, push->item.generation);
-        (void)fg_fail(&push->item.err, FG_E_LIMIT, "ingester's commit queue is full");
+        refuse_busy(push, "ingester's commit queue is full");
     } else if (job->code != FG_OK) {
         push->item.err = job->err;
     }
@@ -626,8 +660,7 @@ static void start_look(struct ingester_push *push)
     push->job.done = on_looked;
     if (submit_look(push))
         return;
-    (void)fg_fail(&push->item.err, FG_E_LIMIT,
-                  "ingester has too many late profiles to check for duplicates");
+    refuse_busy(push, "ingester has too many late profiles to check for duplicates");
     finish(push);
 }
 
@@ -646,7 +679,7 @@ static void submit(struct ingester_push *push)
     if ((push->head->via.len > 0 ? fg_work_submit_yielding : fg_work_submit_pinned)(
             push->context->work, FG_LANE_INGEST, pin, &push->job))
         return;
-    (void)fg_fail(&push->item.err, FG_E_LIMIT, "ingester is busy");
+    refuse_busy(push, "ingester is busy");
     finish(push);
 }
 

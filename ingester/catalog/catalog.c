@@ -293,7 +293,8 @@ static bool has_room(const struct ing_catalog *catalog, const struct ing_catalog
 
 enum fg_code ing_catalog_check_room(struct ing_catalog *catalog,
                                     const struct ing_catalog_tenant *tenant,
-                                    const struct ing_catalog_quota *quota, struct fg_err *err)
+                                    const struct ing_catalog_quota *quota,
+                                    enum ing_catalog_refusal *ret_why, struct fg_err *err)
 {
     uint64_t bytes = 0, items = 0;
     enum ing_catalog_refusal why;
@@ -318,6 +319,7 @@ enum fg_code ing_catalog_check_room(struct ing_catalog *catalog,
     if (room)
         return FG_OK;
     (void)atomic_fetch_add(&catalog->refused[why], 1);
+    *ret_why = why;
     switch (why) {
     case CATALOG_TENANTS_MAX:
         return fg_fail(

@@ -113,16 +113,6 @@ struct ing_catalog_quota {
     double share;        /* of max_bytes: see common/model/tenant_share.h */
 };
 
-/*
- * Checks whether a tenant may add a service or series now. FG_E_LIMIT: it may not; the error names
- * the limit, and the refusal is counted. Existing ones are not affected. tenant NULL: checks
- * whether a new tenant may be added.
- */
-enum fg_code ing_catalog_check_room(struct ing_catalog *catalog,
-                                    const struct ing_catalog_tenant *tenant,
-                                    const struct ing_catalog_quota *quota,
-                                    struct fg_err *err) fg_must_check;
-
 /* Why a new tenant, service or series was refused. */
 enum ing_catalog_refusal {
     CATALOG_FULL,
@@ -131,6 +121,17 @@ enum ing_catalog_refusal {
     CATALOG_SERIES_MAX,
     CATALOG_REFUSALS,
 };
+
+/*
+ * Checks whether a tenant may add a service or series now. FG_E_LIMIT: it may not; *ret_why and the
+ * error name the limit, and the refusal is counted. Existing ones are not affected. tenant NULL:
+ * checks whether a new tenant may be added.
+ */
+enum fg_code ing_catalog_check_room(struct ing_catalog *catalog,
+                                    const struct ing_catalog_tenant *tenant,
+                                    const struct ing_catalog_quota *quota,
+                                    enum ing_catalog_refusal *ret_why,
+                                    struct fg_err *err) fg_must_check;
 
 /* Returns how often ing_catalog_check_room() refused for this reason. Any thread. */
 uint64_t ing_catalog_count_refused(struct ing_catalog *catalog, enum ing_catalog_refusal why);

@@ -360,6 +360,7 @@ struct head_pushed head_call_done(struct fg_peer *peer, struct head_call *call)
         fg_assert(reply != NULL && reply->start_id != 0 && reply->n_results == 1);
         pushed.revision = reply->revision;
         pushed.code = fg_code_from_grpc(reply->results[0]->code);
+        pushed.limit_of = fg_limit_of_number(reply->results[0]->limit_of);
         pushed.stored = reply->results[0]->stored;
         pushed.duplicates = reply->results[0]->duplicates;
         pushed.n_undefined = (uint32_t)reply->results[0]->n_undefined;

@@ -8,6 +8,7 @@
 
 #include "common/model/batch.h"
 #include "common/model/deletion.h"
+#include "common/model/limit_of.h"
 #include "common/storage/bucket/bucket.h"
 #include "ingester/ingester.h"
 #include "ingester/keys.h"
@@ -98,6 +99,7 @@ uint16_t head_shard(const struct head_profile *profile);
 struct head_pushed {
     enum fg_code code;
     uint32_t stored, duplicates, n_undefined;
+    enum fg_limit_of limit_of; /* of a refusal */
     uint64_t revision;
 };
 

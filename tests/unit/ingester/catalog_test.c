@@ -388,15 +388,18 @@ static void one_tenant_cannot_fill_the_catalog(void **state)
     static const struct ing_catalog_quota half = {.share = 0.5};
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = open_small(store);
+    enum ing_catalog_refusal why;
     struct fg_err err;
     uint32_t n;
 
     (void)state;
     n = fill(store, catalog, "greedy", &half);
     assert_in_range(ing_catalog_bytes(catalog), SMALL_BYTES / 4, SMALL_BYTES * 5 / 8);
-    assert_int_equal(ing_catalog_check_room(
-                         catalog, ing_catalog_find_tenant(catalog, FG_LIT("greedy")), &half, &err),
+    assert_int_equal(ing_catalog_check_room(catalog,
+                                            ing_catalog_find_tenant(catalog, FG_LIT("greedy")),
+                                            &half, &why, &err),
                      FG_E_LIMIT);
+    assert_int_equal(why, CATALOG_TENANT_SHARE);
     assert_non_null(strstr(err.msg, "limits.tenant_catalog_share"));
     assert_int_equal(ing_catalog_count_refused(catalog, CATALOG_TENANT_SHARE), 1);
     assert_non_null(strstr(err.msg, "greedy"));
@@ -424,6 +427,7 @@ static void a_share_of_one_is_the_whole_catalog(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = open_small(store);
+    enum ing_catalog_refusal why;
     struct fg_err err;
 
     (void)state;
@@ -431,8 +435,9 @@ static void a_share_of_one_is_the_whole_catalog(void **state)
     assert_true(ing_catalog_bytes(catalog) > SMALL_BYTES);
     assert_int_equal(ing_catalog_check_room(catalog,
                                             ing_catalog_find_tenant(catalog, FG_LIT("anonymous")),
-                                            &cat_all, &err),
+                                            &cat_all, &why, &err),
                      FG_E_LIMIT);
+    assert_int_equal(why, CATALOG_FULL);
     assert_non_null(strstr(err.msg, "ingester.catalog_max_bytes"));
     ing_catalog_close(catalog);
     fg_store_close(store);
@@ -443,14 +448,16 @@ static void a_limit_of_series_is_named(void **state)
     static const struct ing_catalog_quota three = {.series_max = 3, .share = 0.5};
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_catalog *catalog = open_small(store);
+    enum ing_catalog_refusal why;
     struct fg_err err;
 
     (void)state;
     assert_int_equal(fill(store, catalog, "a", &three), 3);
     assert_int_equal(fill(store, catalog, "b", &three), 3);
     assert_int_equal(ing_catalog_check_room(catalog, ing_catalog_find_tenant(catalog, FG_LIT("a")),
-                                            &three, &err),
+                                            &three, &why, &err),
                      FG_E_LIMIT);
+    assert_int_equal(why, CATALOG_SERIES_MAX);
     assert_non_null(strstr(err.msg, "3 series on this ingester"));
     assert_non_null(strstr(err.msg, "limits.max_series_per_tenant"));
     ing_catalog_close(catalog);
@@ -464,6 +471,7 @@ static void idle_tenants_make_room_for_others(void **state)
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct ing_damage damage = {0};
     struct ing_catalog *catalog;
+    enum ing_catalog_refusal why;
     struct fg_err err;
     size_t before;
 
@@ -480,7 +488,8 @@ static void idle_tenants_make_room_for_others(void **state)
         if (i % MAX != MAX - 1)
             continue;
         assert_null(add_with(store, catalog, "one more", 0, &cat_all));
-        assert_int_equal(ing_catalog_check_room(catalog, NULL, &cat_all, &err), FG_E_LIMIT);
+        assert_int_equal(ing_catalog_check_room(catalog, NULL, &cat_all, &why, &err), FG_E_LIMIT);
+        assert_int_equal(why, CATALOG_TENANTS_MAX);
         assert_non_null(strstr(err.msg, "tenants_max"));
         assert_int_equal(ing_catalog_count_active(catalog), MAX);
         assert_null(ing_catalog_find_tenant(catalog, FG_LIT("one more")));

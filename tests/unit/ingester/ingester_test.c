@@ -654,9 +654,13 @@ static void series_limit_of_a_tenant_holds(void **state)
     head_open(&head, store);
     profile.zone = zone;
     for (int i = 0; i <= HEAD_SERIES_MAX; i++) {
+        struct head_pushed pushed;
+
         (void)snprintf(zone, sizeof zone, "z%d", i);
-        assert_int_equal(head_push(&head, &profile, true).code,
-                         i < HEAD_SERIES_MAX ? FG_OK : FG_E_LIMIT);
+        pushed = head_push(&head, &profile, true);
+        assert_int_equal(pushed.code, i < HEAD_SERIES_MAX ? FG_OK : FG_E_LIMIT);
+        assert_int_equal(pushed.limit_of,
+                         i < HEAD_SERIES_MAX ? FG_LIMIT_OF_UNSAID : FG_LIMIT_OF_TENANT);
     }
     (void)snprintf(zone, sizeof zone, "z0"); /* those that are there go on */
     profile.time_ns++;

@@ -164,6 +164,7 @@ static void full_queue_refuses_pushes_of_its_tenants_only(void **state)
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
     struct fg_bucket *bucket = fg_bucket_memory();
     unsigned seen[PUSHES] = {0};
+    struct head_pushed pushed;
     struct head head;
 
     (void)state;
@@ -171,7 +172,9 @@ static void full_queue_refuses_pushes_of_its_tenants_only(void **state)
     small.when_full = OUTBOX_REFUSE;
     head_open_forwarding(&head, store, bucket, FG_MINUTE_NS, &to_small);
     assert_int_equal(push(&head, 0, "tenant").code, FG_OK);
-    assert_int_equal(push(&head, 1, "tenant").code, FG_E_LIMIT);
+    pushed = push(&head, 1, "tenant");
+    assert_int_equal(pushed.code, FG_E_LIMIT);
+    assert_int_equal(pushed.limit_of, FG_LIMIT_OF_TENANT);
     assert_int_equal(push(&head, 1, "other").code, FG_OK);
     drain(&head, seen);
     while (push(&head, 1, "tenant").code != FG_OK) /* once the report is written */
