@@ -12,6 +12,8 @@ struct forward_result {
     bool define, expand;
     enum fg_code code;   /* why the batch is not stored; FG_OK: no error */
     const char *message; /* in the arena of the request */
+    enum fg_limit_of limit_of;
+    uint32_t retry_after_s; /* 0: not known */
     Forward__V1__Refusal **refused;
     size_t n_refused;
 };
@@ -33,8 +35,11 @@ struct forward_push {
 /* A full arena leaves the message out. A result takes little memory, and so there is always room
  * for those of the most batches that a request may have. */
 static void put_error(struct forward_push *push, struct forward_result *result,
-                      const struct fg_err *err)
+                      const struct fg_err *err, enum fg_limit_of limit_of)
 {
+    /* The parts of a batch may fail for different reasons, none of which is that of the batch. */
+    result->limit_of =
+        result->code == FG_OK || result->limit_of == limit_of ? limit_of : FG_LIMIT_OF_UNSAID;
     result->code = err->code;
     result->message = fg_arena_text(fg_http_arena(push->req), fg_cstr(err->msg));
     if (result->message == NULL)
@@ -117,7 +122,7 @@ static bool find_names(void *arg, const uint64_t *shorts, uint32_t n, struct fg_
 
 static enum fg_code decode_batch(struct forward_push *push, const Forward__V1__Batch *head,
                                  struct fg_slice bytes, struct forward_result *result,
-                                 struct fg_err *err)
+                                 enum fg_limit_of *ret_limit_of, struct fg_err *err)
 {
     struct distributor *distributor = push->upload.distributor;
     const struct fg_stack_names names = {find_names, push};
@@ -137,8 +142,12 @@ static enum fg_code decode_batch(struct forward_push *push, const Forward__V1__B
     /* A sender of version 1 may be one of version 2 that has just started. */
     dist_stack_names_add(distributor->stack_names, push->names_key, wire.stacks, wire.n_stacks);
     code = keep_profiles(push, &batch, result, err);
-    if (code == FG_OK)
+    if (code == FG_OK) {
         code = dist_upload_forward(&push->upload, &batch, err);
+        /* Labels say the tenants of profiles, and one of these is at its limit. Nobody is told for
+         * how long: the sender has them all as one, and the others are not to wait for a month. */
+        *ret_limit_of = code == FG_E_LIMIT ? FG_LIMIT_OF_TENANT : FG_LIMIT_OF_UNSAID;
+    }
     fg_wire_batch_done(&wire);
     return code;
 }
@@ -215,14 +224,15 @@ static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *sp
     dist_workspace_keep(space);
     for (size_t i = 0; i < request->n_batches; i++) {
         const Forward__V1__Batch *head = request->batches[i];
+        enum fg_limit_of limit_of = FG_LIMIT_OF_UNSAID;
         struct fg_err wrong;
 
         dist_workspace_next(space);
         upload->tag = (uint32_t)i;
         /* The other batches go on; the sender repeats this one. */
         if (decode_batch(push, head, fg_slice_sub(rest, 0, head->bytes), &push->results[i],
-                         &wrong) != FG_OK)
-            put_error(push, &push->results[i], &wrong);
+                         &limit_of, &wrong) != FG_OK)
+            put_error(push, &push->results[i], &wrong, limit_of);
         rest = fg_slice_sub(rest, head->bytes, rest.len);
     }
     return FG_OK;
@@ -246,7 +256,8 @@ static void settled(struct dist_upload *upload, uint32_t tag,
         to->define = true;
         return;
     default:
-        put_error(push, to, &result->err);
+        put_error(push, to, &result->err, result->limit_of);
+        to->retry_after_s = FG_MAX(to->retry_after_s, result->retry_after_s);
         return;
     }
 }
@@ -259,6 +270,8 @@ static void put_result(const struct forward_result *from, Forward__V1__Result *t
     if (from->code != FG_OK) {
         to->code = fg_code_grpc(from->code);
         to->message = (char *)(uintptr_t)from->message;
+        to->limit_of = (Forward__V1__LimitOf)from->limit_of;
+        to->retry_after_s = from->retry_after_s;
         return;
     }
     to->expand = from->expand;

@@ -261,13 +261,20 @@ static void settle(struct dist_upload *upload, const struct dist_upload_item *it
         upload->interface->settled(upload, item->tag, result);
 }
 
+static void item_refused(struct dist_upload *upload, struct dist_upload_item *item, unsigned metric,
+                         const struct dist_delivery_result *result)
+{
+    fg_metric_add(upload->distributor->metrics, metric, 1);
+    keep_error(upload, &result->err);
+    settle(upload, item, result);
+    item_end(item);
+}
+
 static void item_fail(struct dist_upload *upload, struct dist_upload_item *item, unsigned metric,
                       const struct fg_err *err)
 {
-    fg_metric_add(upload->distributor->metrics, metric, 1);
-    keep_error(upload, err);
-    settle(upload, item, &(struct dist_delivery_result){.state = DELIVERY_REFUSED, .err = *err});
-    item_end(item);
+    item_refused(upload, item, metric,
+                 &(struct dist_delivery_result){.state = DELIVERY_REFUSED, .err = *err});
 }
 
 static void item_stored(struct dist_upload *upload, struct dist_upload_item *item,
@@ -365,7 +372,7 @@ static void take_over(struct dist_upload *upload, struct dist_upload_item *item,
     case DELIVERY_REFUSED:
         item->account->use.retry_after_s =
             FG_MAX(item->account->use.retry_after_s, result.retry_after_s);
-        item_fail(upload, item, DIST_REFUSED, &result.err);
+        item_refused(upload, item, DIST_REFUSED, &result);
         return;
     case DELIVERY_LACKS:
         item_lacks(upload, item, &result);

@@ -154,6 +154,7 @@ static void on_sent(struct dist_peer_queue_item *item)
         .stored = item->stored,
         .duplicates = item->duplicates,
         .retry_after_s = item->retry_after_s,
+        .limit_of = item->limit_of,
         .lacks = item->lacks,
     };
     enum dist_replica_state state = dist_replica_state_of(&answer);

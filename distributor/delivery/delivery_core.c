@@ -126,6 +126,11 @@ void dist_delivery_core_answer(struct dist_delivery_core *core, uint32_t send,
     } else if (state == REPLICA_REFUSED && core->refused.code == FG_OK) {
         core->refused = answer->err;
         core->retry_after_s = answer->retry_after_s;
+        core->limit_of = answer->limit_of;
+    } else if (state == REPLICA_REFUSED && core->limit_of != answer->limit_of) {
+        /* A tenant is at its limit at one owner, and another one is busy: whichever of the two ends
+         * first makes the quorum. */
+        core->limit_of = FG_LIMIT_OF_UNSAID;
     }
     delivery_check(core);
 }
@@ -237,6 +242,7 @@ void dist_delivery_core_result(const struct dist_delivery_core *core,
     case DELIVERY_REFUSED:
         result.err = core->refused;
         result.retry_after_s = core->retry_after_s;
+        result.limit_of = core->limit_of;
         break;
     }
     /* Of the replicas alone: an owner without a peer was sent nothing. */

@@ -18,6 +18,7 @@
 
 #include "common/base/err.h"
 #include "common/cluster/ring/ring.h"
+#include "common/model/limit_of.h"
 
 /* What one owner has done with the batch. */
 enum dist_replica_state {
@@ -47,6 +48,7 @@ struct dist_delivery_result {
     uint64_t revision;           /* STALE: the newest that an owner knows */
     uint32_t stored, duplicates; /* STORED: profiles */
     uint32_t retry_after_s;      /* REFUSED: when the client may come again; 0: not known */
+    enum fg_limit_of limit_of;   /* REFUSED: unsaid if the owners do not agree */
     /* An owner of this revision has stored the batch, or may have: it did not answer. Without a
      * ring the one ingester's error says that. */
     bool maybe_stored;
@@ -70,8 +72,9 @@ struct dist_delivery_answer {
     struct fg_err err; /* err.code: FG_OK for an answer */
     uint64_t newest;   /* revision that the owner knows; 0: it did not say */
     uint32_t stored, duplicates;
-    uint32_t retry_after_s; /* of a refusal; 0: not known */
-    bool lacks;             /* definitions */
+    uint32_t retry_after_s;    /* of a refusal; 0: not known */
+    enum fg_limit_of limit_of; /* of a refusal */
+    bool lacks;                /* definitions */
 };
 
 struct dist_delivery_replica {
@@ -90,6 +93,7 @@ struct dist_delivery_core {
     struct fg_err unresponsive; /* of the last owner that could not be reached */
     struct fg_err refused;      /* the first refusal of this round */
     uint32_t retry_after_s;     /* that came with it */
+    enum fg_limit_of limit_of;  /* of all refusals of this round, if it is the same */
     uint64_t newest;            /* revision that an owner said it knows */
     uint32_t stored, profiles;  /* the most that one replica stored; of so many */
 };

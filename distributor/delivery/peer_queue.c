@@ -136,11 +136,20 @@ static struct dist_peer_queue_item *take_all(struct dist_peer_queue *queue)
 
 /* ---- answers ---- */
 
-static void fail(struct dist_peer_queue_item *item, enum fg_code code, const char *why)
+/* limit_of: of FG_E_LIMIT. */
+static void refuse(struct dist_peer_queue_item *item, enum fg_code code, enum fg_limit_of limit_of,
+                   const char *why)
 {
     (void)fg_fail(&item->err, code, "%s", why);
     item->code = code;
+    item->limit_of = code == FG_E_LIMIT ? limit_of : FG_LIMIT_OF_UNSAID;
     item->done(item);
+}
+
+/* Fails an item for a reason of the queue or of the transport, which know no tenants. */
+static void fail(struct dist_peer_queue_item *item, enum fg_code code, const char *why)
+{
+    refuse(item, code, FG_LIMIT_OF_SERVER, why);
 }
 
 static void fail_all(struct dist_peer_queue_item *items, enum fg_code code, const char *why)
@@ -159,7 +168,8 @@ static void finish(struct dist_peer_queue_item *item, const Fg__Inner__PushResul
     item->newest = reply->revision;
     if (result->code != 0) {
         item->retry_after_s = result->retry_after_s;
-        fail(item, fg_code_from_grpc(result->code), result->message);
+        refuse(item, fg_code_from_grpc(result->code), fg_limit_of_number(result->limit_of),
+               result->message);
         return;
     }
     item->code = FG_OK;

@@ -17,6 +17,7 @@
 #include "common/base/err.h"
 #include "common/base/hash.h"
 #include "common/base/time.h"
+#include "common/model/limit_of.h"
 #include "common/net/rpc/rpc.h"
 
 /*
@@ -39,8 +40,9 @@ struct dist_peer_queue_item {
     uint64_t newest;   /* revision that the ingester knows; 0: it did not say */
     uint64_t start_id; /* of the ingester's process */
     uint32_t stored, duplicates;
-    uint32_t retry_after_s; /* of a refusal, as the ingester said; 0: it did not */
-    bool lacks;             /* the ingester lacks definitions: nothing was stored */
+    uint32_t retry_after_s;    /* of a refusal, as the ingester said; 0: it did not */
+    enum fg_limit_of limit_of; /* of FG_E_LIMIT, likewise, or as the queue itself knows */
+    bool lacks;                /* the ingester lacks definitions: nothing was stored */
 
     /* Internal. */
     struct dist_peer_queue_item *next, *previous;

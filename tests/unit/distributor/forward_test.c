@@ -31,6 +31,7 @@ struct memory {
     size_t via_bytes;
     struct fg_profile_size size; /* of the last profile */
     bool away;
+    const Fg__Inner__PushResult *refusal; /* of each batch; NULL: none is refused */
 };
 
 struct fixture {
@@ -127,7 +128,10 @@ static void take_push(struct memory *memory, struct fg_call *call)
         memory->via_bytes = item->via.len;
         if (item->via.len > 0)
             memcpy(memory->via, item->via.data, item->via.len);
-        take_batch(memory, item, fg_slice_sub(rest, 0, item->bytes), &results[i]);
+        if (memory->refusal != NULL)
+            results[i] = *memory->refusal;
+        else
+            take_batch(memory, item, fg_slice_sub(rest, 0, item->bytes), &results[i]);
         rest = fg_slice_sub(rest, item->bytes, rest.len);
     }
     bytes = fg_malloc(fg__inner__push_reply__get_packed_size(&reply));
@@ -551,10 +555,41 @@ static void full_ingester_says_again_later(void **state)
     put(f, &batch, true);
     assert_int_equal(forward(f), 200);
     assert_int_equal(result(f, 0)->code, fg_code_grpc(FG_E_LIMIT));
+    assert_int_equal(result(f, 0)->limit_of, FORWARD__V1__LIMIT_OF__SERVER);
     f->memory.away = false;
     put(f, &batch, true);
     assert_int_equal(forward(f), 200);
     assert_int_equal(result(f, 0)->stored, 1);
+}
+
+/* One of an earlier version does not, and what a newer one may say means nothing here. */
+static void ingester_says_whose_limit_it_is(void **state)
+{
+    static const struct {
+        int said;
+        Forward__V1__LimitOf want;
+    } cases[] = {
+        {FG__INNER__LIMIT_OF__UNSAID, FORWARD__V1__LIMIT_OF__UNSAID},
+        {FG__INNER__LIMIT_OF__TENANT, FORWARD__V1__LIMIT_OF__TENANT},
+        {FG__INNER__LIMIT_OF__SERVER, FORWARD__V1__LIMIT_OF__SERVER},
+        {3, FORWARD__V1__LIMIT_OF__UNSAID},
+    };
+    struct fixture *f = *state;
+    struct fg_batch batch = make(f, "shop", NOW_NS, two, 2);
+    Fg__Inner__PushResult refusal = FG__INNER__PUSH_RESULT__INIT;
+
+    refusal.code = fg_code_grpc(FG_E_LIMIT);
+    refusal.message = (char *)(uintptr_t) "too many series";
+    refusal.retry_after_s = 15;
+    f->memory.refusal = &refusal;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        refusal.limit_of = (Fg__Inner__LimitOf)cases[i].said;
+        put(f, &batch, true);
+        assert_int_equal(forward(f), 200);
+        assert_int_equal(result(f, 0)->code, fg_code_grpc(FG_E_LIMIT));
+        assert_int_equal(result(f, 0)->limit_of, cases[i].want);
+        assert_int_equal(result(f, 0)->retry_after_s, 15);
+    }
 }
 
 static void slow_forwarding(struct fg_limit_settings *limits)
@@ -649,6 +684,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_waited_for_a_month_is_taken, setup_recent, teardown),
         cmocka_unit_test_setup_teardown(circles_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(full_ingester_says_again_later, setup, teardown),
+        cmocka_unit_test_setup_teardown(ingester_says_whose_limit_it_is, setup, teardown),
         cmocka_unit_test_setup_teardown(forwarding_has_a_rate_of_its_own, setup_slow, teardown),
         cmocka_unit_test_setup_teardown(requests_that_cannot_be_read_are_refused, setup, teardown),
     };

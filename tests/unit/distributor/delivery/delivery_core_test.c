@@ -335,6 +335,43 @@ static void only_a_refusal_waits_for_all_answers(void **state)
     }
 }
 
+/* Else whichever of the limits ends first makes the quorum. */
+static void limit_is_a_tenants_only_if_it_is_at_all_owners_that_refuse(void **state)
+{
+    static const struct {
+        enum fg_limit_of said[OWNERS], want;
+    } cases[] = {
+        {{FG_LIMIT_OF_TENANT, FG_LIMIT_OF_TENANT, FG_LIMIT_OF_TENANT}, FG_LIMIT_OF_TENANT},
+        {{FG_LIMIT_OF_SERVER, FG_LIMIT_OF_SERVER, FG_LIMIT_OF_SERVER}, FG_LIMIT_OF_SERVER},
+        {{FG_LIMIT_OF_TENANT, FG_LIMIT_OF_SERVER, FG_LIMIT_OF_TENANT}, FG_LIMIT_OF_UNSAID},
+        {{FG_LIMIT_OF_SERVER, FG_LIMIT_OF_SERVER, FG_LIMIT_OF_TENANT}, FG_LIMIT_OF_UNSAID},
+        {{FG_LIMIT_OF_UNSAID, FG_LIMIT_OF_TENANT, FG_LIMIT_OF_TENANT}, FG_LIMIT_OF_UNSAID},
+    };
+    struct dist_delivery_core core = {0};
+
+    (void)state;
+    /* Round after round: one says nothing about the next. */
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct dist_delivery_owners owners = owners_of(REVISION, OWNERS);
+        unsigned replicas[FG_RING_REPLICAS_MAX];
+        struct dist_delivery_result result;
+
+        owners.awaits_all = true;
+        (void)dist_delivery_core_begin(&core, &owners);
+        assert_int_equal(dist_delivery_core_send(&core, replicas), OWNERS);
+        for (unsigned j = 0; j < OWNERS; j++) {
+            struct dist_delivery_answer answer = full;
+
+            answer.limit_of = cases[i].said[j];
+            dist_delivery_core_answer(&core, core.replicas[j].send, &answer);
+        }
+        assert_true(dist_delivery_core_end_round(&core));
+        dist_delivery_core_result(&core, &result);
+        assert_int_equal(result.state, DELIVERY_REFUSED);
+        assert_int_equal(result.limit_of, cases[i].want);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +386,7 @@ int main(void)
         cmocka_unit_test(refusal_with_an_answer_outstanding_is_maybe_stored),
         cmocka_unit_test(owner_without_a_peer_has_stored_nothing),
         cmocka_unit_test(only_a_refusal_waits_for_all_answers),
+        cmocka_unit_test(limit_is_a_tenants_only_if_it_is_at_all_owners_that_refuse),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -289,6 +289,7 @@ static void a_full_queue_refuses_batches(void **state)
     assert_int_equal(f->items[19].done, 0);
     assert_int_equal(f->items[20].done, 1);
     assert_int_equal(f->items[20].item.code, FG_E_LIMIT);
+    assert_int_equal(f->items[20].item.limit_of, FG_LIMIT_OF_SERVER);
     while (f->slow.n_answered < f->slow.n_calls)
         answer(f, SIZE_MAX);
     assert_int_equal(f->items[19].item.code, FG_OK);
