@@ -399,6 +399,7 @@ static enum fg_code build_round(struct ing_parcel *parcel, bool *ret_more, struc
     fg_arena_destroy(fg_take(parcel->round_arena));
     parcel->round_arena = fg_arena_create(PARCEL_ROUND_MAX_BYTES);
     parcel->n_batches = parcel->n_sent = parcel->n_chosen = 0;
+    parcel->retry_after_ns = 0;
     parcel->work = FG_RELABEL_WORK_MAX;
     fg_forward_clear(parcel->message);
     parcel->message->version =

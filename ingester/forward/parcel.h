@@ -57,9 +57,11 @@ struct ing_parcel {
     uint64_t n_stored, n_known;
     /* Rounds whose tenant the target refuses, or beyond a limit of the tenant: it is held. */
     uint64_t n_denied, n_limited;
-    struct fg_err denied; /* what the target said of the last of them */
-    int64_t held_ns;      /* ... and for how long */
-    bool push;            /* by push.v1 instead of forward.v1 */
+    struct fg_slice held_tenant; /* of the last of them */
+    struct fg_err held;          /* what the target said of it */
+    int64_t held_ns;             /* ... and for how long */
+    int64_t retry_after_ns;      /* as the last answer said, without those; 0: it did not */
+    bool push;                   /* by push.v1 instead of forward.v1 */
 
     /* Internal to parcel.c. */
     const struct ing_parcel_common *common;
@@ -72,8 +74,9 @@ struct ing_parcel {
     size_t round_max; /* profiles of a round */
     struct ing_parcel_batch *batches;
     size_t n_batches, n_sent;
-    size_t n_chosen;               /* for the round, with those that the target does not want */
-    struct ing_parcel_item *first; /* of them */
+    size_t n_chosen;                  /* for the round, with those that the target does not want */
+    struct ing_parcel_item *first;    /* of them */
+    bool round_denied, round_limited; /* its tenant is held */
     struct fg_forward_message *message;
     uint64_t work;                      /* left for rules */
     struct libdeflate_compressor *gzip; /* of pprofs; NULL until there is one */
@@ -109,9 +112,9 @@ struct ing_parcel_answer {
 /*
  * Takes the answer to a round. SENDER_TAKEN: go on with the next round, which may have nothing to
  * send. Otherwise end the parcel: what is left waits again. err says why, for operators. A tenant
- * that is refused (403, permission_denied), or is beyond a limit of its own (429 with RateLimit),
- * ends it only if all requests are of one tenant there. *ret_unknown: the target has no forward.v1,
- * or another version of it.
+ * that is refused (403, permission_denied), or is beyond a limit of its own (429 with RateLimit,
+ * limit_of in the result of a batch), ends it only if all requests are of one tenant there.
+ * *ret_unknown: the target has no forward.v1, or another version of it.
  */
 enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
                                          const struct ing_parcel_answer *answer, bool *ret_unknown,

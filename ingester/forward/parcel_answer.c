@@ -1,4 +1,5 @@
 #include "common/base/time.h"
+#include "common/model/limit_of.h"
 #include "ingester/forward/parcel_impl.h"
 #include "proto/forward_v1.pb-c.h"
 #include "proto/push_v1.pb-c.h"
@@ -8,7 +9,10 @@
 /* After so many misses in a row 254 batches have whole ids. */
 enum { MISSES_MAX = 8 };
 
-static const int64_t LIMIT_HOLD_MAX_NS = 10 * FG_MINUTE_NS;
+/* A target cannot make us wait for too long, nor ask us all the time. */
+static const int64_t LIMIT_HOLD_MIN_NS = FG_SECOND_NS, LIMIT_HOLD_MAX_NS = 10 * FG_MINUTE_NS;
+/* As after a page that could not be read: each try reads it again from the bucket. */
+static const int64_t PAGE_HOLD_NS = 10 * FG_SECOND_NS;
 
 /* ---- of a batch ---- */
 
@@ -40,7 +44,10 @@ static enum ing_sender_result hold_batches(struct ing_parcel *parcel,
                                            int64_t for_ns, enum ing_sender_result otherwise,
                                            const struct fg_err *err)
 {
-    /* A resend waits as a whole: it is of one tenant at a time. */
+    /* Batches of a round may be beyond limits of different lengths. */
+    if (parcel->round_denied || parcel->round_limited)
+        for_ns = FG_MAX(for_ns, parcel->held_ns);
+    /* A resend waits as a whole (README.md#resends). */
     if (!ing_parcel_has_tenants(parcel) ||
         (!ing_parcel_is_of_page(parcel) &&
          !ing_outbox_hold(parcel->common->outbox, parcel->span.target,
@@ -49,18 +56,27 @@ static enum ing_sender_result hold_batches(struct ing_parcel *parcel,
     for (size_t i = 0; i < n; i++)
         for (uint32_t k = 0; k < batches[i].n; k++)
             ing_parcel_hold_item(batches[i].items[k]);
-    for (size_t i = 0; i < parcel->n_items && ing_parcel_is_of_page(parcel); i++)
-        if (parcel->items[i].state == ITEM_OPEN)
-            ing_parcel_hold_item(&parcel->items[i]);
-    parcel->n_denied += otherwise == SENDER_DENIED;
-    parcel->n_limited += otherwise == SENDER_BUSY;
-    parcel->denied = *err;
+    parcel->round_denied |= otherwise == SENDER_DENIED;
+    parcel->round_limited |= otherwise == SENDER_BUSY;
+    parcel->held = *err;
+    parcel->held_tenant = parcel->tenant;
     parcel->held_ns = for_ns;
     return SENDER_TAKEN;
 }
 
-/* Batches of the round are refused for lack of something, such as room for series. The answer does
- * not tell whether others lack it, too, so the target counts as busy; but if the limit is the
+/* The tenant of the round is beyond a limit of its own. for_ns: as the target says; 0: it does not
+ * know. */
+static enum ing_sender_result hold_limited(struct ing_parcel *parcel,
+                                           struct ing_parcel_batch *batches, size_t n,
+                                           int64_t for_ns, const struct fg_err *err)
+{
+    return hold_batches(parcel, batches, n,
+                        FG_MIN(FG_MAX(for_ns, LIMIT_HOLD_MIN_NS), LIMIT_HOLD_MAX_NS), SENDER_BUSY,
+                        err);
+}
+
+/* Batches of the round are refused for lack of something, such as room for series, and the answer
+ * does not tell whether others lack it, too. So the target counts as busy; but if the limit is the
  * tenant's own it will refuse these for long, and what others have behind them is not to wait for
  * that. */
 static void let_others_pass(struct ing_parcel *parcel, struct ing_parcel_batch *batches, size_t n)
@@ -143,6 +159,26 @@ static bool take_stored(struct ing_parcel *parcel, struct ing_parcel_batch *batc
     return true;
 }
 
+static enum ing_sender_result take_limit(struct ing_parcel *parcel, struct ing_parcel_batch *batch,
+                                         const Forward__V1__Result *result,
+                                         const struct fg_err *err)
+{
+    int64_t for_ns = (int64_t)result->retry_after_s * FG_SECOND_NS;
+
+    switch (fg_limit_of_number(result->limit_of)) {
+    case FG_LIMIT_OF_TENANT:
+        if (for_ns == 0 && ing_parcel_is_of_page(parcel))
+            for_ns = PAGE_HOLD_NS;
+        return hold_limited(parcel, batch, 1, for_ns, err);
+    case FG_LIMIT_OF_SERVER:
+        break;
+    case FG_LIMIT_OF_UNSAID:
+        let_others_pass(parcel, batch, 1);
+        break;
+    }
+    return SENDER_BUSY;
+}
+
 static enum ing_sender_result take_result(struct ing_parcel *parcel, struct ing_parcel_batch *batch,
                                           const Forward__V1__Result *result, struct fg_err *err)
 {
@@ -156,7 +192,7 @@ static enum ing_sender_result take_result(struct ing_parcel *parcel, struct ing_
         (void)fg_fail(err, FG_E_UNAVAILABLE, "%s", result->message);
         put_off(batch);
         if (result->code == fg_code_grpc(FG_E_LIMIT))
-            let_others_pass(parcel, batch, 1);
+            return take_limit(parcel, batch, result, err);
         if (result->code != fg_code_grpc(FG_E_DENIED))
             return SENDER_BUSY;
         return hold_batches(parcel, batch, 1, parcel->common->hold_ns, SENDER_DENIED, err);
@@ -176,6 +212,7 @@ static enum ing_sender_result take_results(struct ing_parcel *parcel, struct fg_
     Forward__V1__PushResponse *response =
         forward__v1__push_response__unpack(NULL, body.len, body.ptr);
     enum ing_sender_result worst = SENDER_TAKEN;
+    uint32_t busy_s = 0;
 
     if (response == NULL || response->n_results != parcel->n_batches) {
         (void)fg_fail(err, FG_E_UNAVAILABLE, "an answer that is none of forward.v1");
@@ -187,7 +224,12 @@ static enum ing_sender_result take_results(struct ing_parcel *parcel, struct fg_
                 take_result(parcel, &parcel->batches[i], response->results[i], err);
 
             worst = FG_MAX(worst, result);
+            if (result == SENDER_BUSY)
+                busy_s = FG_MAX(busy_s, response->results[i]->retry_after_s);
         }
+        /* The header has the longest time, which may be that of the tenant. */
+        if (parcel->round_limited)
+            parcel->retry_after_ns = (int64_t)busy_s * FG_SECOND_NS;
     }
     forward__v1__push_response__free_unpacked(response, NULL);
     return worst;
@@ -275,9 +317,9 @@ static void take_refusal(struct ing_parcel *parcel, unsigned status, const char 
         ing_parcel_refuse_item(parcel, parcel->batches[0].items[0], reason);
 }
 
-enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
-                                         const struct ing_parcel_answer *answer, bool *ret_unknown,
-                                         struct fg_err *err)
+static enum ing_sender_result take_answer(struct ing_parcel *parcel,
+                                          const struct ing_parcel_answer *answer, bool *ret_unknown,
+                                          struct fg_err *err)
 {
     struct fg_slice text = fg_slice_sub(answer->body, 0, 300);
 
@@ -304,11 +346,8 @@ enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
     if (answer->status == 401)
         return SENDER_DENIED;
     if (answer->status == 429 && answer->of_limit)
-        /* The tenant is beyond a limit of its own. A target cannot make us wait for too long, nor
-         * ask us all the time. */
-        return hold_batches(parcel, parcel->batches, parcel->n_batches,
-                            FG_MIN(FG_MAX(answer->retry_after_ns, FG_SECOND_NS), LIMIT_HOLD_MAX_NS),
-                            SENDER_BUSY, err);
+        return hold_limited(parcel, parcel->batches, parcel->n_batches, answer->retry_after_ns,
+                            err);
     if (answer->status == 429) /* Pyroscope names no limit */
         let_others_pass(parcel, parcel->batches, parcel->n_batches);
     if (answer->status == 429 || answer->status == 503)
@@ -317,4 +356,18 @@ enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
         return SENDER_AWAY;
     take_refusal(parcel, answer->status, err->msg);
     return SENDER_TAKEN;
+}
+
+enum ing_sender_result ing_parcel_answer(struct ing_parcel *parcel,
+                                         const struct ing_parcel_answer *answer, bool *ret_unknown,
+                                         struct fg_err *err)
+{
+    enum ing_sender_result result;
+
+    parcel->round_denied = parcel->round_limited = false;
+    parcel->retry_after_ns = answer->retry_after_ns;
+    result = take_answer(parcel, answer, ret_unknown, err);
+    parcel->n_denied += parcel->round_denied;
+    parcel->n_limited += parcel->round_limited;
+    return result;
 }

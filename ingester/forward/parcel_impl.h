@@ -78,7 +78,8 @@ enum fg_code ing_parcel_put_batch(struct ing_parcel *parcel, const struct fg_bat
 enum fg_code ing_parcel_read_page(struct ing_parcel *parcel, struct ing_outbox_item **ret_found,
                                   size_t *ret_n, struct fg_err *err) fg_must_check;
 
-/* Chooses the profiles of a round: the first ones that are open. Returns how many. */
+/* Chooses the profiles of a round: the first ones that are open, none if the tenant is held.
+ * Returns how many. */
 size_t ing_parcel_choose_of_page(struct ing_parcel *parcel, struct ing_export_profile *profiles);
 
 /* Makes a batch of each of the profiles. */

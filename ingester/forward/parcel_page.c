@@ -51,6 +51,11 @@ size_t ing_parcel_choose_of_page(struct ing_parcel *parcel, struct ing_export_pr
 {
     size_t n = 0, bytes = 0;
 
+    /* All of a page is of one tenant, which the target does not take now. */
+    if (parcel->n_denied + parcel->n_limited > 0) {
+        parcel->first = NULL;
+        return 0;
+    }
     for (size_t i = 0; i < parcel->n_items && n < FG_MIN(parcel->round_max, PAGE_ROUND_MAX); i++) {
         struct ing_parcel_item *item = &parcel->items[i];
 

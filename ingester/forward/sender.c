@@ -51,6 +51,7 @@ static void unlink_sending(struct forward_sending *sending)
 void ing_sender_finish(struct forward_sending *sending)
 {
     bool resends = sending->resends;
+    const struct ing_parcel *parcel = sending->parcel;
     struct forward_sender_target *target = sending->target;
     struct ing_sender *sender = target->sender;
 
@@ -59,12 +60,12 @@ void ing_sender_finish(struct forward_sending *sending)
                             .result = sending->result,
                             .began_mono_ns = sending->began_mono_ns,
                             .took_ns = sending->took_ns,
-                            .retry_after_ns = retry_after_ns(sending),
+                            .retry_after_ns = parcel == NULL ? 0 : parcel->retry_after_ns,
                         },
                         ing_sender_now(sender));
-    if (sending->parcel != NULL) {
+    if (parcel != NULL) {
         ing_sender_count(target, sending);
-        ing_sender_tell_denied(target, sending->parcel);
+        ing_sender_tell_held(target, parcel);
     }
     ing_sender_tell(target, sending);
     ing_sender_show_error(target, sending);

@@ -57,8 +57,9 @@ struct forward_sender_target {
     bool pushes;               /* the target has no forward.v1 */
     int64_t ask_again_mono_ns; /* then, for it */
     int64_t logged_mono_ns;
-    int64_t denied_logged_mono_ns; /* that it refuses a tenant */
-    int64_t resend_mono_ns;        /* not before then */
+    /* That it refuses a tenant, and that one is beyond its limit. */
+    int64_t denied_logged_mono_ns, limited_logged_mono_ns;
+    int64_t resend_mono_ns; /* not before then */
     struct forward_token token;
     int64_t read_logged_mono_ns;       /* that a page could not be read */
     struct ing_page_reader reader;     /* one job at a time has it */
@@ -176,9 +177,9 @@ bool ing_sender_is_failure(enum ing_sender_result result);
  * cannot be read, or there was no memory for the answer. Any thread. */
 bool ing_sender_is_own_fault(enum fg_code code);
 
-/* Logs that forwarding waits, or goes on; that the target refuses a tenant. */
+/* Logs that forwarding waits, or goes on; that only a tenant waits. */
 void ing_sender_tell(struct forward_sender_target *target, const struct forward_sending *sending);
-void ing_sender_tell_denied(struct forward_sender_target *target, const struct ing_parcel *parcel);
+void ing_sender_tell_held(struct forward_sender_target *target, const struct ing_parcel *parcel);
 
 /* Updates what pages show: the state; the result of a request. */
 void ing_sender_show(struct forward_sender_target *target);

@@ -143,16 +143,28 @@ void ing_sender_tell(struct forward_sender_target *target, const struct forward_
                 fg_ls("err", sending->err.msg));
 }
 
-void ing_sender_tell_denied(struct forward_sender_target *target, const struct ing_parcel *parcel)
+/* logged_mono_ns: of the last such line. */
+static void tell_held(const struct forward_sender_target *target, const struct ing_parcel *parcel,
+                      const char *message, int64_t *logged_mono_ns)
 {
     int64_t now_ns = ing_sender_now(target->sender);
 
-    if (parcel->n_denied == 0 || (target->denied_logged_mono_ns != 0 &&
-                                  now_ns - target->denied_logged_mono_ns < SENDER_LOG_NS))
+    if (*logged_mono_ns != 0 && now_ns - *logged_mono_ns < SENDER_LOG_NS)
         return;
-    target->denied_logged_mono_ns = now_ns;
-    fg_log_warn("forwarding of a tenant waits: the target refuses it",
-                fg_ls("target", target->conf->settings.name), fg_ls("err", parcel->denied.msg));
+    *logged_mono_ns = now_ns;
+    fg_log_warn(message, fg_lb("tenant", parcel->held_tenant),
+                fg_ls("target", target->conf->settings.name), fg_ls("err", parcel->held.msg));
+}
+
+void ing_sender_tell_held(struct forward_sender_target *target, const struct ing_parcel *parcel)
+{
+    if (parcel->n_denied > 0)
+        tell_held(target, parcel, "forwarding of a tenant waits: the target refuses it",
+                  &target->denied_logged_mono_ns);
+    if (parcel->n_limited > 0)
+        tell_held(target, parcel,
+                  "forwarding of a tenant waits: it is beyond a limit of its own at the target",
+                  &target->limited_logged_mono_ns);
 }
 
 /* ---- what pages show ---- */
@@ -179,7 +191,7 @@ void ing_sender_show_error(struct forward_sender_target *target,
         error = sending->err.msg;
     /* The parcel has succeeded, but the target refuses or limits one of its tenants. */
     else if (sending->parcel != NULL && sending->parcel->n_denied + sending->parcel->n_limited > 0)
-        error = sending->parcel->denied.msg;
+        error = sending->parcel->held.msg;
     (void)pthread_mutex_lock(&target->lock);
     /* Apart from other failures: the fault is here, and an operator does not have to look at the
      * target. */

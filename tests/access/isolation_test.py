@@ -509,6 +509,38 @@ def case_a_push_that_is_sent_again_for_one_namespace_counts_once_for_the_others(
         check(got[1:] == [4, 0] and got[0] >= 3, "%s", got)
 
 
+def case_a_limit_of_one_namespace_lets_the_others_of_a_server_that_forwards_pass():
+    month = {"period_type": "month", "period_limit_mb": 1e-6}  # a byte, and so one profile
+    label = {"name": "namespace", "tenants": [{"value": "x", "tenant": "team-x"}], "otherwise": "rest"}
+    with servers.Governed(tenants=("team-x", "team-y", "rest")) as server:
+        server.begin()
+        server.govern.must("PUT", "/api/tenants/team-x/limits", {"ingestion_limit": json.dumps(month)})
+        path = os.path.join(server.folder, "token")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(server.token(["push", "forward"], server.tenants, tenantLabel=label))
+        target = "[{name: central, url: 'http://127.0.0.1:%d', token_file: '%s'}]" % (server.port, path)
+        with flamegrid.Server("--multitenancy_enabled", "true", "--forward.targets", target) as node:
+            node.start().wait_ready()
+            caller = servers.Caller(node.port, None)
+
+            def push(tenant, namespace, number):
+                status, said = servers.push(caller, mark(namespace), b"main;f%d 3\n" % number, "{namespace=%s}" % namespace, {"X-Scope-OrgID": tenant})
+                check(status == 200, "%d %s", status, said)
+
+            def waits(sent, pending):
+                state = caller.must("GET", "/api/forward")["targets"][0]
+                return (state["sentProfiles"], state["pendingProfiles"]) == (sent, pending)
+
+            push("team-x", "x", 0)
+            wait_for(lambda: waits(1, 0), "first profile")
+            for number in range(1, 4):
+                push("team-x", "x", number)
+                push("team-y", "y", number)
+            wait_for(lambda: waits(4, 3), "profiles of the other tenant")
+            log = node.log_tail()
+            check("beyond a limit of its own" in log and "waits for the target" not in log, "the target is blamed:\n%s", log)
+
+
 def case_a_suspended_tenant_is_closed():
     with servers.Governed() as server:
         server.begin()

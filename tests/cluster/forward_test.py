@@ -674,6 +674,8 @@ def full_tenant():
             node.operate("POST", "/api/forward/central/resume")
             wait_until("all of b is there", lambda: metric(node, "flamegrid_forward_pending_profiles") == 10, 30)
             flamegrid.check(state_of(node)["sentProfiles"] == 13, "%s", state_of(node))
+            log = node.log_tail()
+            flamegrid.check("beyond a limit of its own" in log and "waits for the target" not in log, "the target is blamed:\n%s", log)
 
 
 def missing_file(seed):

@@ -314,7 +314,7 @@ static void assert_held(struct parcel_run *run, uint64_t profiles)
     assert_false(ing_outbox_take(run->common.outbox, 0, OUTBOX_BACKLOG, &span));
 }
 
-static void open_of_three(struct parcel_run *run)
+static void push_of_three(struct parcel_run *run)
 {
     static const char *const tenants[] = {"a", "b", "c"};
 
@@ -322,6 +322,11 @@ static void open_of_three(struct parcel_run *run)
     run->common.several = true;
     for (unsigned n = 0; n < 9; n++)
         (void)parcel_run_push_of(run, n, tenants[n % 3], "shop", NULL);
+}
+
+static void open_of_three(struct parcel_run *run)
+{
+    push_of_three(run);
     parcel_run_take(run);
 }
 
@@ -343,7 +348,7 @@ static unsigned refuse_tenant(struct parcel_run *run, const char *tenant, bool b
                              SENDER_TAKEN);
     }
     assert_int_equal(run->parcel->n_denied, 1);
-    assert_non_null(strstr(run->parcel->denied.msg, "tenant suspended"));
+    assert_non_null(strstr(run->parcel->held.msg, "tenant suspended"));
     return rounds;
 }
 
@@ -376,13 +381,16 @@ static void refused_tenant_waits_and_the_others_go_on(void **state)
     }
 }
 
-/* Whose limit it is does not come with a batch's code, nor with 429 alone: the tenant lets the
- * others pass. */
+/* An older target does not say whose limit it is, nor does 429 alone, and a newer one may say what
+ * nobody understands: the tenant lets the others pass. */
 static void tenant_that_is_refused_for_lack_lets_the_others_pass(void **state)
 {
+    static const int said[] = {FORWARD__V1__LIMIT_OF__UNSAID, 3, 0};
+
     (void)state;
-    for (unsigned by_code = 0; by_code < 2; by_code++) {
-        Forward__V1__Result full = parcel_run_failed(FG_E_LIMIT, "too many series");
+    for (unsigned i = 0; i < FG_COUNT(said); i++) {
+        bool by_code = i < 2;
+        Forward__V1__Result full = parcel_run_beyond((Forward__V1__LimitOf)said[i], 0);
         struct parcel_run run;
         char name[8];
         bool unknown;
@@ -407,10 +415,128 @@ static void tenant_that_is_refused_for_lack_lets_the_others_pass(void **state)
     }
 }
 
+/* The target is not to blame, and the other batches of the request are stored, if they can be. */
+static void tenant_whose_batch_is_beyond_its_limit_waits_alone(void **state)
+{
+    (void)state;
+    for (unsigned n_beyond = 1; n_beyond <= 2; n_beyond++) {
+        unsigned limited = 0, left = n_beyond * 3;
+        struct parcel_run run;
+
+        push_of_three(&run);
+        for (unsigned n = 9; n < 12; n++)
+            (void)parcel_run_push_of(&run, n, "b", "cart", NULL);
+        parcel_run_take(&run);
+        while (parcel_run_build(&run)) {
+            Forward__V1__Result results[2];
+
+            if (!fg_slice_is(run.parcel->tenant, "b")) {
+                parcel_run_store_all(&run);
+                continue;
+            }
+            assert_int_equal(run.n_batches, 2);
+            results[0] = parcel_run_beyond(FORWARD__V1__LIMIT_OF__TENANT, 20);
+            results[1] = n_beyond == 2 ? parcel_run_beyond(FORWARD__V1__LIMIT_OF__TENANT, 5)
+                                       : parcel_run_stored(run.batches[1].n);
+            assert_int_equal(parcel_run_answer(&run, results, 2), SENDER_TAKEN);
+            limited++;
+        }
+        assert_int_equal(limited, 1);
+        assert_int_equal(run.parcel->n_limited, 1);
+        assert_int_equal(run.parcel->held_ns, 20 * FG_SECOND_NS);
+        assert_true(fg_slice_is(run.parcel->held_tenant, "b"));
+        parcel_run_assert_numbers(parcel_run_end(&run), 12 - left, 0, left);
+        assert_held(&run, left);
+        assert_true(ing_outbox_held_ns(run.common.outbox, 0) > 10 * FG_SECOND_NS);
+        parcel_run_close(&run);
+    }
+}
+
+/* However long the target says; if nobody knows, for a second. */
+static void hold_of_a_limit_is_bounded(void **state)
+{
+    static const struct {
+        uint32_t said_s, held_s;
+    } cases[] = {{0, 1}, {1, 1}, {15, 15}, {601, 600}, {UINT32_MAX, 600}};
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        Forward__V1__Result result =
+            parcel_run_beyond(FORWARD__V1__LIMIT_OF__TENANT, cases[i].said_s);
+        struct parcel_run run;
+
+        open_of_three(&run);
+        assert_true(parcel_run_build(&run));
+        assert_int_equal(parcel_run_answer(&run, &result, 1), SENDER_TAKEN);
+        assert_int_equal(run.parcel->held_ns, cases[i].held_s * FG_SECOND_NS);
+        parcel_run_end_with(&run, 0, 0, 9);
+    }
+}
+
+/* All wait for it, and none longer than the others. */
+static void limit_of_the_target_holds_no_tenant(void **state)
+{
+    Forward__V1__Result result = parcel_run_beyond(FORWARD__V1__LIMIT_OF__SERVER, 5);
+    struct parcel_run run;
+    unsigned rounds = 0;
+
+    (void)state;
+    open_of_three(&run);
+    run.common.pass_ns = FG_MINUTE_NS;
+    assert_true(parcel_run_build(&run));
+    assert_int_equal(parcel_run_answer(&run, &result, 1), SENDER_BUSY);
+    assert_int_equal(run.parcel->n_limited, 0);
+    parcel_run_assert_numbers(parcel_run_end(&run), 0, 0, 9);
+    assert_int_equal(ing_outbox_held_ns(run.common.outbox, 0), INT64_MAX);
+    parcel_run_take(&run);
+    for (; parcel_run_build(&run); rounds++)
+        parcel_run_store_all(&run);
+    assert_int_equal(rounds, 3);
+    parcel_run_end_with(&run, 9, 0, 0);
+}
+
+/* Retry-After is the longest time of all batches: a tenant that is held does not make the others
+ * wait so long. */
+static void busy_target_is_asked_again_when_it_says_and_not_its_tenant(void **state)
+{
+    Forward__V1__PushResponse response = FORWARD__V1__PUSH_RESPONSE__INIT;
+    Forward__V1__Result beyond = parcel_run_beyond(FORWARD__V1__LIMIT_OF__TENANT, 300);
+    Forward__V1__Result busy = parcel_run_beyond(FORWARD__V1__LIMIT_OF__SERVER, 2);
+    Forward__V1__Result *results[] = {&beyond, &busy};
+    uint8_t bytes[256];
+    struct ing_parcel_answer answer = {
+        .came = true, .status = 200, .retry_after_ns = 300 * FG_SECOND_NS};
+    struct parcel_run run;
+    struct fg_err err = {0};
+    bool unknown;
+
+    (void)state;
+    response.results = results;
+    for (unsigned n = 1; n <= 2; n++) {
+        parcel_run_open_with(&run, "", 3);
+        run.common.several = true;
+        if (n == 2)
+            (void)parcel_run_push_of(&run, 3, "tenant", "cart", NULL);
+        else
+            results[0] = &busy;
+        parcel_run_take(&run);
+        assert_true(parcel_run_build(&run));
+        response.n_results = run.n_batches;
+        assert_int_equal(run.n_batches, n);
+        fg_assert(forward__v1__push_response__get_packed_size(&response) <= sizeof bytes);
+        answer.body = fg_bytes(bytes, forward__v1__push_response__pack(&response, bytes));
+        assert_int_equal(ing_parcel_answer(run.parcel, &answer, &unknown, &err), SENDER_BUSY);
+        assert_int_equal(run.parcel->retry_after_ns, (n == 2 ? 2 : 300) * FG_SECOND_NS);
+        parcel_run_end_with(&run, 0, 0, 2 + n);
+        results[0] = &beyond;
+    }
+}
+
 /* 429 for a limit of one tenant holds that one, as long as the target says; where all is of one
  * tenant, the target is busy. */
 static void tenant_beyond_its_limit_waits_alone(void **state)
 {
+    Forward__V1__Result beyond;
     struct parcel_run run;
     unsigned limited = 0;
 
@@ -436,6 +562,12 @@ static void tenant_beyond_its_limit_waits_alone(void **state)
     parcel_run_take(&run);
     assert_true(parcel_run_build(&run));
     assert_int_equal(parcel_run_limited(&run, 0), SENDER_BUSY);
+    parcel_run_end_with(&run, 0, 0, 3);
+    parcel_run_open_with(&run, "", 3);
+    parcel_run_take(&run);
+    assert_true(parcel_run_build(&run));
+    beyond = parcel_run_beyond(FORWARD__V1__LIMIT_OF__TENANT, 0);
+    assert_int_equal(parcel_run_answer(&run, &beyond, 1), SENDER_BUSY);
     parcel_run_end_with(&run, 0, 0, 3);
 }
 
@@ -498,6 +630,10 @@ int main(void)
         cmocka_unit_test(profile_that_is_too_large_alone_is_dead),
         cmocka_unit_test(refused_tenant_waits_and_the_others_go_on),
         cmocka_unit_test(tenant_that_is_refused_for_lack_lets_the_others_pass),
+        cmocka_unit_test(tenant_whose_batch_is_beyond_its_limit_waits_alone),
+        cmocka_unit_test(hold_of_a_limit_is_bounded),
+        cmocka_unit_test(limit_of_the_target_holds_no_tenant),
+        cmocka_unit_test(busy_target_is_asked_again_when_it_says_and_not_its_tenant),
         cmocka_unit_test(tenant_beyond_its_limit_waits_alone),
         cmocka_unit_test(tenant_is_asked_for_again_after_its_hold),
         cmocka_unit_test(one_tenant_too_many_holds_the_target),

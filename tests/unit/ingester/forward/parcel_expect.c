@@ -85,6 +85,16 @@ Forward__V1__Result parcel_run_failed(enum fg_code code, char *message)
     return result;
 }
 
+Forward__V1__Result parcel_run_beyond(Forward__V1__LimitOf limit_of, uint32_t retry_after_s)
+{
+    Forward__V1__Result result =
+        parcel_run_failed(FG_E_LIMIT, (char *)(uintptr_t) "too many series");
+
+    result.limit_of = limit_of;
+    result.retry_after_s = retry_after_s;
+    return result;
+}
+
 /* Takes the next round, of which all is stored. */
 void parcel_run_store_all(struct parcel_run *run)
 {

@@ -17,9 +17,10 @@ void parcel_run_end_with(struct parcel_run *run, uint64_t done, uint64_t refused
 /* Checks that a profile is dead, and why. */
 void parcel_run_assert_dead(struct parcel_run *run, struct fg_id id, const char *reason);
 
-/* Results that say that a batch is refused as a whole, that its stacks are to be defined, or to
- * come with whole ids; and a refusal of one of its profiles. */
+/* Results that say that a batch is refused as a whole, also for a limit, that its stacks are to be
+ * defined, or to come with whole ids; and a refusal of one of its profiles. */
 Forward__V1__Result parcel_run_failed(enum fg_code code, char *message);
+Forward__V1__Result parcel_run_beyond(Forward__V1__LimitOf limit_of, uint32_t retry_after_s);
 Forward__V1__Result parcel_run_define(void);
 Forward__V1__Result parcel_run_expand(void);
 Forward__V1__Refusal parcel_run_refusal(uint32_t profile, char *message);

@@ -174,6 +174,38 @@ static void tenant_that_is_refused_holds_its_page(void **state)
     assert_int_equal(end_page(&page).time_ns, 0);
 }
 
+/* What comes after it in the request has an answer of its own. */
+static void limit_of_a_tenant_in_the_middle_of_a_page_costs_no_answer(void **state)
+{
+    static const enum fg_code codes[] = {FG_E_LIMIT, FG_E_DENIED};
+
+    (void)state;
+    for (size_t c = 0; c < FG_COUNT(codes); c++) {
+        Forward__V1__Refusal refusal = parcel_run_refusal(0, "too many labels"),
+                             *refused[] = {&refusal};
+        Forward__V1__Result results[PAGE_PROFILES];
+        struct page_run page;
+
+        open_page(&page, "");
+        page.run.common.several = true;
+        assert_true(parcel_run_build(&page.run));
+        for (size_t i = 0; i < PAGE_PROFILES; i++)
+            results[i] = parcel_run_stored(1);
+        results[1] = parcel_run_beyond(FORWARD__V1__LIMIT_OF__TENANT, 0);
+        results[1].code = fg_code_grpc(codes[c]);
+        results[2] = results[1];
+        results[3].stored = 0;
+        results[3].refused = refused;
+        results[3].n_refused = 1;
+        assert_int_equal(parcel_run_answer(&page.run, results, PAGE_PROFILES), SENDER_TAKEN);
+        assert_false(parcel_run_build(&page.run));
+        assert_int_equal(page.run.parcel->n_denied + page.run.parcel->n_limited, 1);
+        assert_int_equal(page.run.parcel->held_ns,
+                         codes[c] == FG_E_DENIED ? FG_MINUTE_NS : 10 * FG_SECOND_NS);
+        assert_int_equal(end_page(&page).time_ns, FG_SECOND_NS); /* the first one is done */
+    }
+}
+
 static void page_is_pushed_profile_by_profile(void **state)
 {
     struct page_run page;
@@ -207,6 +239,7 @@ int main(void)
         cmocka_unit_test(page_without_an_answer_is_read_again),
         cmocka_unit_test(page_counts_what_is_refused_or_left_out),
         cmocka_unit_test(tenant_that_is_refused_holds_its_page),
+        cmocka_unit_test(limit_of_a_tenant_in_the_middle_of_a_page_costs_no_answer),
         cmocka_unit_test(page_is_pushed_profile_by_profile),
     };
 
