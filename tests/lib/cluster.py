@@ -31,6 +31,18 @@ QUICK = {
 }
 
 
+def is_stopped(pid):
+    """All of its threads: a stop reaches them one by one, and until then they answer (proc(5), the state behind the name)."""
+    states = []
+    try:
+        for thread in os.listdir("/proc/%d/task" % pid):
+            with open("/proc/%d/task/%s/stat" % (pid, thread), encoding="utf-8") as file:
+                states.append(file.read().rsplit(")", 1)[1].split()[0])
+    except OSError:  # a thread that has ended since
+        return False
+    return set(states) == {"T"}
+
+
 class Member:
     """One process of the cluster."""
 
@@ -111,7 +123,10 @@ class Member:
         return self
 
     def signal(self, number):
+        """Sends a signal. After SIGSTOP no thread runs any more."""
         self.process.send_signal(number)
+        while number == signal.SIGSTOP and self.alive() and not is_stopped(self.process.pid):
+            time.sleep(0.001)
 
     def kill(self):
         if self.alive():
