@@ -138,23 +138,30 @@ static enum fg_code delete_gaps(const struct ing_mend *mend, struct fg_store *st
     return code;
 }
 
-/* A store that has never forwarded may have no families for it. */
-static bool has_forwarded(struct fg_store *store)
+/* Reads META through. *ret_forwards: it names targets; a store that has never forwarded may have no
+ * families for that. */
+static enum fg_code read_meta(struct fg_store *store, bool *ret_forwards, struct fg_err *err)
 {
-    static const uint8_t from[1] = {OUTBOX_META_PREFIX}, to[1] = {OUTBOX_META_PREFIX + 1};
-    fg_auto(fg_store_iter) *iter =
-        fg_store_iter_create(store, HEAD_META, fg_bytes(from, 1), fg_bytes(to, 1));
+    fg_auto(fg_store_iter) *iter = fg_store_iter_create(store, HEAD_META, FG_LIT(""), FG_LIT(""));
 
-    return iter->valid;
+    *ret_forwards = false;
+    for (; iter->valid; fg_store_iter_next(iter))
+        *ret_forwards |= iter->key.len > 0 && iter->key.ptr[0] == OUTBOX_META_PREFIX;
+    if (iter->err.code != FG_OK)
+        *err = iter->err;
+    return iter->err.code;
 }
 
 enum fg_code ing_mend_store(struct ing_mend *mend, struct fg_store *store, struct fg_err *err)
 {
     static const enum ing_head_family families[] = {HEAD_SERIES, HEAD_DICT, HEAD_CHUNKS,
                                                     HEAD_OUTBOX, HEAD_OUTBOX_DEAD};
-    const size_t n = has_forwarded(store) ? FG_COUNT(families) : 3;
-    enum fg_code code = FG_OK;
+    bool forwards;
+    enum fg_code code = read_meta(store, &forwards, err);
+    const size_t n = forwards ? FG_COUNT(families) : 3;
 
+    /* Without META nothing of the rest means anything, and it may all be unreadable for the same
+     * reason, such as a head whose key is lost: nothing is deleted. */
     for (size_t i = 0; i < n && code == FG_OK; i++)
         code = find_gaps(mend, store, families[i], err);
     if (code == FG_OK && mend->n > 0)

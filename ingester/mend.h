@@ -11,7 +11,8 @@
  *   OUTBOX   these profiles are not forwarded
  *
  * Profiles are not read through: what cannot be read of them costs a query, the build of a segment,
- * or a salvage, no more than that. META is read by fg_store_open(), which refuses damage.
+ * or a salvage, no more than that. Damage of META is not mended: fg_store_open() refuses it, and so
+ * does this if META cannot be decrypted.
  *
  * Thread: the one that starts the ingester.
  */
@@ -36,7 +37,8 @@ void ing_mend_init(struct ing_mend *mend);
 void ing_mend_done(struct ing_mend *mend);
 
 /* Finds and deletes what cannot be read. Returns FG_OK also if there is no such thing: then n is 0.
- * FG_E_CORRUPT: there is too much of it, and nothing was deleted. Other errors of the store. */
+ * FG_E_CORRUPT: there is too much of it, or META cannot be read, and nothing was deleted. Other
+ * errors of the store. */
 enum fg_code ing_mend_store(struct ing_mend *mend, struct fg_store *store,
                             struct fg_err *err) fg_must_check;
 

@@ -195,6 +195,19 @@ static void failed_write_leaves_all(void **state)
     assert_true(has(f, HEAD_SERIES, FG_LIT("\0\0\0\1\0\0\0\5")));
 }
 
+/* As of a head whose key is lost, where nothing can be decrypted. */
+static void without_meta_nothing_is_deleted(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_err err;
+
+    put(f, HEAD_META, FG_LIT("ta"), FG_LIT("\0"));
+    put(f, HEAD_SERIES, FG_LIT("ta"), FG_LIT("x"));
+    f->faulty.damaged = FG_LIT("ta");
+    assert_int_equal(ing_mend_store(&f->mend, &f->faulty.store, &err), FG_E_CORRUPT);
+    assert_true(has(f, HEAD_SERIES, FG_LIT("ta")));
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -204,6 +217,7 @@ int main(void)
         TEST(numbers_of_lost_series_are_skipped),
         TEST(generations_of_lost_dictionaries_are_skipped),
         TEST(failed_write_leaves_all),
+        TEST(without_meta_nothing_is_deleted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
