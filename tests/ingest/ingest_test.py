@@ -470,6 +470,22 @@ def case_several_tenants_are_read_together(server):
     check(status == 401 and "multiple org IDs" in text, "%d %s", status, text)
 
 
+def niceness(pid):
+    """{name of a thread: its niceness} of a process."""
+    found = {}
+    for thread in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/comm" % (pid, thread), encoding="utf-8") as file:
+            found[file.read().strip()] = os.getpriority(os.PRIO_PROCESS, int(thread))
+    return found
+
+
+def case_pushes_come_before_builds_flushes_and_merges(server):
+    found, own = niceness(server.process.pid), os.getpriority(os.PRIO_PROCESS, server.process.pid)
+    low = {"segments", "compactor", "rocksdb:high", "rocksdb:low", "front-bulk-0"}
+    check({name for name, nice in found.items() if nice > own} >= low, "%s", found)
+    check(all(found[name] == own for name in ("http-0", "committer", "front-ingest-0", "inges-ingest-0")), "%s", found)
+
+
 def main():
     tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_args().pattern)
     cases = [(name[len("case_"):], case) for name, case in globals().items() if name.startswith("case_")]

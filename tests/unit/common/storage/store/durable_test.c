@@ -1,9 +1,7 @@
 /* What RocksDB keeps through the ends of a process: closed, killed, out of disk. */
 #include "tests/unit/common/storage/store/numbered_store.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -255,47 +253,6 @@ static void data_survives_a_broken_disk(void **state)
     fg_store_close(store);
 }
 
-/* Returns the niceness of the process's thread with a name; INT_MAX: there is none. */
-static int niceness(const char *name)
-{
-    DIR *threads = opendir("/proc/self/task");
-    int found = INT_MAX;
-
-    assert_non_null(threads);
-    for (struct dirent *entry; found == INT_MAX && (entry = readdir(threads)) != NULL;) {
-        char path[sizeof "/proc/self/task//comm" + sizeof entry->d_name], comm[32] = "";
-        FILE *file;
-
-        (void)snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
-        file = fopen(path, "r");
-        if (file == NULL) /* . and .. */
-            continue;
-        if (fgets(comm, sizeof comm, file) != NULL &&
-            fg_slice_eq((struct fg_slice){(uint8_t *)comm, strcspn(comm, "\n")}, fg_cstr(name)))
-            found = getpriority(PRIO_PROCESS, (id_t)strtoul(entry->d_name, NULL, 10));
-        (void)fclose(file);
-    }
-    (void)closedir(threads);
-    return found;
-}
-
-/* Flushes and compactions leave the processor to pushes. */
-static void background_threads_have_a_low_priority(void **state)
-{
-    static const char *const names[] = {"rocksdb:high", "rocksdb:low"};
-    struct fg_store *store = numbered_open();
-
-    (void)state;
-    for (size_t i = 0; i < FG_COUNT(names); i++) {
-        const struct timespec pause = {0, 1000000};
-
-        while (niceness(names[i]) == INT_MAX) /* it names itself */
-            (void)nanosleep(&pause, NULL);
-        assert_int_equal(niceness(names[i]), FG_MIN(getpriority(PRIO_PROCESS, 0) + 5, 19));
-    }
-    fg_store_close(store);
-}
-
 int main(int argc, char **argv)
 {
     /* So that fifty writes stay in one log, the newest, which a power cut tears. */
@@ -316,8 +273,6 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(data_survives_a_torn_log, numbered_set_up,
                                         numbered_tear_down),
         cmocka_unit_test_setup_teardown(data_survives_a_broken_disk, numbered_set_up,
-                                        numbered_tear_down),
-        cmocka_unit_test_setup_teardown(background_threads_have_a_low_priority, numbered_set_up,
                                         numbered_tear_down),
     };
 
