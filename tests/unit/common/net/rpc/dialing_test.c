@@ -156,32 +156,48 @@ static void turn_away(nng_pipe pipe, nng_pipe_ev event, void *arg)
     (void)nng_pipe_close(pipe);
 }
 
-static void a_peer_of_another_protocol_is_not_connected(void **state)
+/* Listens with a socket that is no server of ours, at a new address, and dials it. */
+static struct fg_peer *dial_other(nng_socket other, char url[RPC_RUN_URL_BYTES])
 {
-    struct fg_call call = rpc_run_call(FG_RPC_PING, 20 * FG_SECOND_NS);
-    atomic_uint attempts = 0;
-    char url[RPC_RUN_URL_BYTES];
-    struct fg_rpc_server *server;
     struct fg_peer *peer;
     struct fg_err err;
-    nng_socket other;
 
-    (void)state;
     rpc_run_url("tcp", url);
-    assert_int_equal(nng_pair0_open(&other), 0);
-    assert_int_equal(nng_pipe_notify(other, NNG_PIPE_EV_ADD_PRE, count_connection, &attempts), 0);
     assert_int_equal(nng_listen(other, url, NULL, 0), 0);
     assert_int_equal(fg_peer_dial(NULL, url, 4, &peer, &err), FG_OK);
-    while (atomic_load(&attempts) < 3)
-        usleep(1000);
-    assert_false(is_connected(peer));
-    assert_int_equal(fg_peer_call(peer, &call), FG_E_UNAVAILABLE); /* and not at its deadline */
-    fg_call_done(peer, &call);
+    return peer;
+}
+
+/* Closes it; the server that takes its place is found. */
+static void expect_replaced(nng_socket other, const char *url, struct fg_peer *peer)
+{
+    struct fg_rpc_server *server;
+
     assert_int_equal(nng_close(other), 0);
     server = start_server(url);
     expect_found(peer);
     fg_peer_destroy(peer);
     fg_rpc_server_destroy(server);
+}
+
+static void a_peer_of_another_protocol_is_not_connected(void **state)
+{
+    struct fg_call call = rpc_run_call(FG_RPC_PING, 20 * FG_SECOND_NS);
+    atomic_uint attempts = 0;
+    char url[RPC_RUN_URL_BYTES];
+    struct fg_peer *peer;
+    nng_socket other;
+
+    (void)state;
+    assert_int_equal(nng_pair0_open(&other), 0);
+    assert_int_equal(nng_pipe_notify(other, NNG_PIPE_EV_ADD_PRE, count_connection, &attempts), 0);
+    peer = dial_other(other, url);
+    while (atomic_load(&attempts) < 3)
+        usleep(1000);
+    assert_false(is_connected(peer));
+    assert_int_equal(fg_peer_call(peer, &call), FG_E_UNAVAILABLE); /* and not at its deadline */
+    fg_call_done(peer, &call);
+    expect_replaced(other, url, peer);
 }
 
 /* Such as one that has all the connections that it takes. */
@@ -190,26 +206,18 @@ static void a_peer_that_closes_connections_is_dialed_seldom(void **state)
     enum { SECONDS = 2, ATTEMPTS_MAX = 20 * SECONDS };
     atomic_uint attempts = 0;
     char url[RPC_RUN_URL_BYTES];
-    struct fg_rpc_server *server;
     struct fg_peer *peer;
-    struct fg_err err;
     nng_socket other;
 
     (void)state;
-    rpc_run_url("tcp", url);
     assert_int_equal(nng_rep0_open(&other), 0);
     assert_int_equal(nng_pipe_notify(other, NNG_PIPE_EV_ADD_POST, turn_away, &attempts), 0);
-    assert_int_equal(nng_listen(other, url, NULL, 0), 0);
-    assert_int_equal(fg_peer_dial(NULL, url, 4, &peer, &err), FG_OK);
+    peer = dial_other(other, url);
     while (atomic_load(&attempts) < 2)
         usleep(1000);
     nng_msleep(SECONDS * 1000);
     assert_in_range(atomic_load(&attempts), 2, ATTEMPTS_MAX);
-    assert_int_equal(nng_close(other), 0);
-    server = start_server(url);
-    expect_found(peer);
-    fg_peer_destroy(peer);
-    fg_rpc_server_destroy(server);
+    expect_replaced(other, url, peer);
 }
 
 int main(void)

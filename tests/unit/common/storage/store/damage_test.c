@@ -63,27 +63,6 @@ static int write_all(const char *in_dir, uint32_t n)
 
 /* ---- its files ---- */
 
-/* The first or last of its kind by name. */
-static void find_file(const char *prefix, const char *suffix, bool last, char path[PATH_BYTES])
-{
-    char found[64] = "";
-    DIR *folder = opendir(numbered_dir);
-    const struct dirent *entry;
-
-    assert_non_null(folder);
-    while ((entry = readdir(folder)) != NULL) {
-        struct fg_slice name = fg_cstr(entry->d_name);
-
-        if (name.len < sizeof found && fg_slice_starts(name, prefix) &&
-            fg_slice_ends(name, suffix) &&
-            (found[0] == '\0' || (strcmp(entry->d_name, found) > 0) == last))
-            memcpy(found, entry->d_name, name.len + 1);
-    }
-    (void)closedir(folder);
-    assert_string_not_equal(found, "");
-    (void)snprintf(path, PATH_BYTES, "%s/%s", numbered_dir, found);
-}
-
 static off_t size_of(const char *path)
 {
     struct stat info;
@@ -92,9 +71,15 @@ static off_t size_of(const char *path)
     return info.st_size;
 }
 
-/* The table of the second family, whose values are large, or the first family's, by name the first
- * of its kind. */
-static void find_table(bool large, char path[PATH_BYTES])
+static bool is_any(const char *path)
+{
+    (void)path;
+    return true;
+}
+
+/* The first or last of its kind by name, of those that are wanted. */
+static void find_wanted(const char *prefix, const char *suffix, bool last,
+                        bool (*is_wanted)(const char *path), char path[PATH_BYTES])
 {
     char found[64] = "";
     DIR *folder = opendir(numbered_dir);
@@ -104,16 +89,37 @@ static void find_table(bool large, char path[PATH_BYTES])
     while ((entry = readdir(folder)) != NULL) {
         struct fg_slice name = fg_cstr(entry->d_name);
 
-        if (name.len >= sizeof found || !fg_slice_ends(name, ".sst"))
+        if (name.len >= sizeof found || !fg_slice_starts(name, prefix) ||
+            !fg_slice_ends(name, suffix))
             continue;
         (void)snprintf(path, PATH_BYTES, "%s/%.63s", numbered_dir, entry->d_name);
-        if ((size_of(path) > PADDING_BYTES) == large &&
-            (found[0] == '\0' || strcmp(entry->d_name, found) < 0))
+        if ((found[0] == '\0' || (strcmp(entry->d_name, found) > 0) == last) && is_wanted(path))
             memcpy(found, entry->d_name, name.len + 1);
     }
     (void)closedir(folder);
     assert_string_not_equal(found, "");
     (void)snprintf(path, PATH_BYTES, "%s/%s", numbered_dir, found);
+}
+
+static void find_file(const char *prefix, const char *suffix, bool last, char path[PATH_BYTES])
+{
+    find_wanted(prefix, suffix, last, is_any, path);
+}
+
+static bool is_large(const char *path)
+{
+    return size_of(path) > PADDING_BYTES;
+}
+
+static bool is_small(const char *path)
+{
+    return !is_large(path);
+}
+
+/* The first table of the second family, whose values are large, or of the first one. */
+static void find_table(bool large, char path[PATH_BYTES])
+{
+    find_wanted("", ".sst", false, large ? is_large : is_small, path);
 }
 
 static void cut(const char *path, off_t by)
