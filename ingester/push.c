@@ -260,7 +260,7 @@ static uint64_t types_with_values(const struct fg_profile *profile, uint32_t n_t
     return types;
 }
 
-/* Refuses a push, for now, since the ingester has too much to do, whoever sends it. */
+/* Refuses a push because the ingester has too much to do, for all tenants. */
 static void refuse_busy(struct ingester_push *push, const char *why)
 {
     push->limit_of = FG_LIMIT_OF_SERVER;

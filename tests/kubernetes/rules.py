@@ -127,7 +127,7 @@ def pods_are_complete(things):
 
 
 def sets_with_data_are_not_pruned(things):
-    """What is on the disks of these sets only would be missing from answers."""
+    """The disks of ingesters and single servers have profiles that no object store has yet."""
     for thing in workloads(things):
         if component_of(thing) not in ("ingester", "single"):
             continue

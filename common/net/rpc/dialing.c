@@ -12,7 +12,7 @@ enum {
     CHECK_MS = 250,          /* how late a connection is noticed to be missing */
     QUICK_CHECKS = 4,        /* a second: more than a round trip, a name and a handshake take */
     PATIENT_CHECKS = 60,     /* a quarter of a minute: more than two name servers take */
-    RECONNECT_MIN_MS = 20,   /* after a connection that was of use */
+    RECONNECT_MIN_MS = 20,   /* after a connection that lasted for a second */
     RECONNECT_MAX_MS = 1000, /* a restarted server is found within a second */
 };
 
