@@ -5,10 +5,10 @@
                           [--folder FOLDER] [--rate-max-bytes BYTES]
 
 A node collects a backlog while its target is away. Agents push to the target at a fixed rate (bench_push, open loop), in turns without
-and with the backlog coming in; which of both is first changes from round to round. Node and agents would be other machines: --server-cpus
-pins the receiver to processors and all else to the others. --nice gives all of them a priority, for a machine that does other work.
---rate-max-bytes bounds what the node sends in a second. Set
-FG_BINARY to a release build, and FG_PUSH to its bench_push.
+and with the backlog coming in; which of both is first changes from round to round. Node and agents would be other machines: the node
+gets what the receiver leaves of the processors (SCHED_IDLE), the agents run at once (SCHED_FIFO), and --server-cpus pins the receiver to
+processors and all else to the others. --nice gives all of them a priority, for a machine that does other work. --rate-max-bytes bounds what
+the node sends in a second. Needs to be root. Set FG_BINARY to a release build, and FG_PUSH to its bench_push.
 """
 
 import argparse
@@ -35,10 +35,20 @@ def place(pid, cpus, nice):
         os.setpriority(os.PRIO_PROCESS, pid, nice)
 
 
+def start_behind(server):
+    """Starts a server whose threads get what others leave of the processors."""
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    try:
+        server.start()
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    return server
+
+
 def push(port, folder, *arguments):
-    """Runs bench_push. Returns p50, p99 and the longest in ms."""
-    out = subprocess.run([os.environ["FG_PUSH"], "--to", "127.0.0.1:%d" % port, "--profiles", folder, *map(str, arguments)], check=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={"PATH": os.environ["PATH"]}).stdout
+    """Runs bench_push, each service with the profiles of one program. Returns p50, p99 and the longest in ms."""
+    out = subprocess.run(["chrt", "--fifo", "1", os.environ["FG_PUSH"], "--to", "127.0.0.1:%d" % port, "--profiles", folder, "--by-program",
+                          *map(str, arguments)], check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={"PATH": os.environ["PATH"]}).stdout
     found = re.search(PATTERN, out)
     flamegrid.check(found and "refused 0 " in out and "failed 0," in out, "%s", out)
     return [float(value) for value in found.groups()]
@@ -121,7 +131,7 @@ def main():
     parser.add_argument("--backlog", type=int, default=60000, help="profiles that wait at the beginning of a round")
     parser.add_argument("--warm", type=int, default=6000, help="profiles that are sent before the first round")
     parser.add_argument("--server-cpus", help="for example 0")
-    parser.add_argument("--nice", type=int, default=0, help="below 0 needs to be root")
+    parser.add_argument("--nice", type=int, default=0, help="of all processes")
     parser.add_argument("--folder", default=flamegrid.shared_folder("load"))
     parser.add_argument("--rate-max-bytes", default="0", help="of the target; 0: unlimited")
     arguments = parser.parse_args()
@@ -130,14 +140,14 @@ def main():
     place(0, others, arguments.nice)  # processes that are started have it, too
     row("round", "state", "p50 ms", "p99 ms", "max ms", "profiles/s of the backlog")
     row(*["---"] * 6)
-    # Each of the 40 services runs all programs of the folder: their dictionaries take 330 MB, more than a server of the default size has.
+    # More than 40 services need: what dictionaries that do not fit cost is another question.
     with flamegrid.Server("--memory_max_bytes", "4GiB") as receiver:
         receiver.start()
         place(receiver.process.pid, cpus, 0)
         receiver.wait_ready()
         link = Link(receiver.port)
         with flamegrid.Server("--forward.targets", "[{name: there, url: 'http://127.0.0.1:%d', rate_max_bytes: %s}]" % (link.port, arguments.rate_max_bytes)) as node:
-            node.start().wait_ready()
+            start_behind(node).wait_ready()
             run(node, receiver, link, arguments)
         link.close()
 

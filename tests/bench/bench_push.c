@@ -36,7 +36,7 @@ struct options {
     pid_t pids[PIDS_MAX];
     unsigned n_pids;
     const char *data, *label, *service;
-    bool row, row_head;
+    bool by_program, row, row_head;
 };
 
 struct bench {
@@ -70,6 +70,16 @@ static uint64_t next_random(struct bench *bench)
 
 /* ---- requests ---- */
 
+static const struct payload *choose_payload(struct bench *bench, uint64_t service)
+{
+    const struct payloads *payloads = &bench->payloads;
+    const struct payload_program all = {0, payloads->n};
+    const struct payload_program *program =
+        bench->options.by_program ? &payloads->programs[service % payloads->n_programs] : &all;
+
+    return &payloads->items[program->first + next_random(bench) % program->n];
+}
+
 /* Request n is of pod n % pods of service n / pods % services; when all had theirs, time moves on.
  */
 static void make_request(struct bench *bench, struct connection *connection, int64_t due_ns)
@@ -82,7 +92,7 @@ static void make_request(struct bench *bench, struct connection *connection, int
                             (int64_t)((double)round * o->interval_s * 1e9) + (int64_t)(n % 1000000);
     const long long from_s = (long long)(time_ns / FG_SECOND_NS);
 
-    connection->payload = &bench->payloads.items[next_random(bench) % bench->payloads.n];
+    connection->payload = choose_payload(bench, service);
     connection->time_len = payload_time(time_ns, connection->time);
     connection->head_len = (size_t)snprintf(
         connection->head, sizeof connection->head,
@@ -328,6 +338,7 @@ static const char usage[] =
     "  --profiles DIR       of *.pb.gz (default ../shared/load)\n"
     "  --match TEXT         only files whose names have it\n"
     "  --small              only files of 1 to 5 kB\n"
+    "  --by-program         each service sends the profiles of one program, else each of all\n"
     "  --connections N      default 64\n"
     "  --rate N             requests a second; without it as fast as they are answered\n"
     "  --seconds N          default 10, after --warmup N, default 2\n"
@@ -348,6 +359,7 @@ static const struct option long_options[] = {
     {"profiles", required_argument, NULL, 'p'},
     {"match", required_argument, NULL, 'm'},
     {"small", no_argument, NULL, 's'},
+    {"by-program", no_argument, NULL, 'b'},
     {"connections", required_argument, NULL, 'c'},
     {"rate", required_argument, NULL, 'r'},
     {"seconds", required_argument, NULL, 'S'},
@@ -395,6 +407,7 @@ static bool read_option(struct options *o, int option)
     case 'p': o->choice.folder = optarg; return true;
     case 'm': o->choice.match = optarg; return true;
     case 's': o->choice.min_bytes = 1000; o->choice.max_bytes = 5000; return true;
+    case 'b': o->by_program = true; return true;
     case 'c': o->connections = at_least_one(optarg); return true;
     case 'r': o->rate = strtod(optarg, NULL); return o->rate > 0;
     case 'S': o->seconds = strtod(optarg, NULL); return o->seconds > 0;

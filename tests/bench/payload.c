@@ -103,9 +103,23 @@ static bool is_wanted(const struct payload_choice *choice, const char *name, con
            (size_t)st.st_size <= choice->max_bytes;
 }
 
+/* Files come in order of their names, so those of a program come one after the other. */
+static void count_program(struct payloads *payloads, const char *name, const char *last_name)
+{
+    const size_t len = strcspn(name, "-");
+    const bool is_new =
+        last_name == NULL || strcspn(last_name, "-") != len || strncmp(name, last_name, len) != 0;
+
+    if (is_new)
+        payloads->programs[payloads->n_programs++] = (struct payload_program){payloads->n, 0};
+    payloads->programs[payloads->n_programs - 1].n++;
+}
+
 static enum fg_code load_entries(const struct payload_choice *choice, struct dirent **entries,
                                  size_t n_entries, struct payloads *payloads, struct fg_err *err)
 {
+    const char *last_name = NULL;
+
     for (size_t i = 0; i < n_entries; i++) {
         char path[PATH_MAX_BYTES];
         struct payload *payload = &payloads->items[payloads->n];
@@ -115,6 +129,8 @@ static enum fg_code load_entries(const struct payload_choice *choice, struct dir
             continue;
         if (load_file(path, payload, err) != FG_OK)
             return fg_wrap(err, "%s", path);
+        count_program(payloads, entries[i]->d_name, last_name);
+        last_name = entries[i]->d_name;
         payloads->n++;
         payloads->bytes += payload->len;
     }
@@ -132,8 +148,11 @@ enum fg_code payloads_load(const struct payload_choice *choice, struct payloads 
 
     if (n < 0)
         return fg_fail(err, FG_E_NOT_FOUND, "%s is no folder", choice->folder);
-    *ret_payloads = (struct payloads){.items = calloc((size_t)n + 1, sizeof *ret_payloads->items)};
-    fg_assert(ret_payloads->items != NULL);
+    *ret_payloads = (struct payloads){
+        .items = calloc((size_t)n + 1, sizeof *ret_payloads->items),
+        .programs = calloc((size_t)n + 1, sizeof *ret_payloads->programs),
+    };
+    fg_assert(ret_payloads->items != NULL && ret_payloads->programs != NULL);
     code = load_entries(choice, entries, (size_t)n, ret_payloads, err);
     for (int i = 0; i < n; i++)
         free(entries[i]);
@@ -148,6 +167,7 @@ void payloads_free(struct payloads *payloads)
     for (size_t i = 0; i < payloads->n; i++)
         free(payloads->items[i].gzip);
     free(payloads->items);
+    free(payloads->programs);
     *payloads = (struct payloads){0};
 }
 

@@ -22,10 +22,17 @@ struct payload {
     size_t len;
 };
 
+/* The payloads of one program: those whose files' names are the same up to the first dash. */
+struct payload_program {
+    size_t first, n; /* of payloads.items */
+};
+
 struct payloads {
     struct payload *items;
     size_t n;
     uint64_t bytes; /* sum of all */
+    struct payload_program *programs;
+    size_t n_programs;
 };
 
 struct payload_choice {

@@ -398,6 +398,10 @@ enum fg_code fg_directory_write(int fd, struct fg_slice bytes, struct fg_err *er
             return fg_directory_fail(err, errno, "write");
         bytes = fg_slice_sub(bytes, (size_t)n, bytes.len);
     }
+    /* The disk begins to write, and nobody waits for it here: the sync of another file, a log that
+     * pushes wait for, would wait for all that is left. It is a hint, so a failure is of no
+     * interest: the flush of the whole file reports it. */
+    (void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
     return FG_OK;
 }
 
