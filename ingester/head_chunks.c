@@ -598,6 +598,16 @@ static enum fg_code load_number(struct fg_store *store, struct fg_slice key, uin
     return code;
 }
 
+enum fg_code ing_head_chunks_stored_cuts(struct fg_store *store, uint32_t *ret_cuts,
+                                         struct fg_err *err)
+{
+    uint64_t cuts = 0;
+    enum fg_code code = load_number(store, cuts_key, &cuts, err);
+
+    *ret_cuts = (uint32_t)FG_MIN(cuts, (uint64_t)UINT32_MAX);
+    return code;
+}
+
 static enum fg_code load_numbers(struct ing_head_chunks *chunks, struct fg_store *store,
                                  struct ing_damage *damage, struct fg_err *err)
 {

@@ -104,6 +104,11 @@ void ing_head_chunk_delete(const struct ing_head_chunk_key *key, struct fg_store
 /* Returns how often the head was cut. */
 uint32_t ing_head_chunks_cuts(struct ing_head_chunks *chunks);
 
+/* Reads how often the head of a store was cut; UINT32_MAX: that cannot be read. Any thread. Errors
+ * of the store. */
+enum fg_code ing_head_chunks_stored_cuts(struct fg_store *store, uint32_t *ret_cuts,
+                                         struct fg_err *err) fg_must_check;
+
 /* Adds a put of the number of cuts to a batch. */
 void ing_head_chunks_put_cuts(uint32_t cuts, struct fg_store_batch *out);
 

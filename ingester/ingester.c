@@ -314,9 +314,9 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
     if (ing_catalog_open(config->store, &bounds, &ingester->damage, &ingester->catalog, err) !=
         FG_OK)
         return err->code;
-    ing_mend_tell(mend, ingester->catalog);
     if (ing_head_chunks_open(config->store, ingester->catalog, settings->catalog_max_bytes / 2,
                              &ingester->damage, &ingester->chunks, err) != FG_OK ||
+        ing_mend_tell(config->store, ingester->chunks, ingester->catalog, err) != FG_OK ||
         ing_head_mode_set(config->store, ingester->chunks, config->bucket == NULL, err) != FG_OK ||
         ing_member_find_store(config->store, &ingester->member.store, err) != FG_OK ||
         start_workers(ingester, settings, err) != FG_OK)

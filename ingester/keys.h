@@ -15,6 +15,8 @@
  *   'r' name               -> what is resent to a target (forward/entry.h)
  *   't' tenant             -> varint tenant number
  *   's' be32 tenant, name  -> varint service number
+ *   'l' be32 tenant, be32 tenant -> varint: how often the head had been cut when series of these
+ *                             and of tenants in between were lost (mend.h)
  *   'n'                    -> varint: retired services had lesser numbers
  *   'n' be32 tenant        -> varint: retired series of the tenant had lesser numbers
  * SERIES

@@ -10,6 +10,8 @@ enum {
     ARENA_MAX_BYTES = 1024 * 1024,
     KEY_SHOWN_BYTES = 14, /* in hexadecimal: tenant, shard, window and number of a chunk */
     END_BYTES = 64,       /* no key is longer */
+    META_LOST = 'l',
+    CHUNKS_MAX_BYTES = 512 * 1024 * 1024, /* of a copy of all */
 };
 
 /* A stretch that cannot be read. */
@@ -112,6 +114,27 @@ static void delete_gap(const struct ing_mend_gap *gap, struct fg_store_batch *ou
     fg_buf_done(&from);
 }
 
+/* Puts a record of whose series are lost: the next start finds no trace of them. */
+static enum fg_code put_lost(const struct ing_mend_gap *gap, struct fg_store *store,
+                             struct fg_store_batch *out, struct fg_err *err)
+{
+    struct fg_buf key, value;
+    uint32_t first, last, cuts;
+    enum fg_code code = ing_head_chunks_stored_cuts(store, &cuts, err);
+
+    ing_catalog_losers(gap->after, gap->until, &first, &last);
+    fg_buf_init(&key, SIZE_MAX);
+    fg_buf_init(&value, SIZE_MAX);
+    fg_buf_putc(&key, META_LOST);
+    fg_buf_be32(&key, first);
+    fg_buf_be32(&key, last);
+    fg_buf_varint(&value, cuts);
+    fg_store_put(out, HEAD_META, fg_buf_slice(&key), fg_buf_slice(&value));
+    fg_buf_done(&key);
+    fg_buf_done(&value);
+    return code;
+}
+
 /* One batch, so that no number is free to be given again once the records with it are gone. */
 static enum fg_code delete_gaps(const struct ing_mend *mend, struct fg_store *store,
                                 struct fg_err *err)
@@ -125,7 +148,9 @@ static enum fg_code delete_gaps(const struct ing_mend *mend, struct fg_store *st
 
         delete_gap(gap, &batch);
         if (gap->family == HEAD_SERIES)
-            code = ing_catalog_skip_series(store, gap->after, gap->until, &batch, err);
+            code = ing_catalog_skip_series(store, gap->after, gap->until, &batch, err) == FG_OK
+                       ? put_lost(gap, store, &batch, err)
+                       : err->code;
         else if (gap->family == HEAD_DICT)
             code = ing_retire_skip_generations(store, gap->after, gap->until, &batch, err);
     }
@@ -169,9 +194,60 @@ enum fg_code ing_mend_store(struct ing_mend *mend, struct fg_store *store, struc
     return code;
 }
 
-void ing_mend_tell(const struct ing_mend *mend, struct ing_catalog *catalog)
+/* ---- afterwards ---- */
+
+/* Returns the least number of cuts at which a chunk began that is not committed; UINT32_MAX: there
+ * is none. */
+static enum fg_code oldest_chunk(struct ing_head_chunks *chunks, uint32_t *ret_born,
+                                 struct fg_err *err)
 {
-    for (uint32_t i = 0; i < mend->n; i++)
-        if (mend->gaps[i].family == HEAD_SERIES)
-            ing_catalog_lose_series(catalog, mend->gaps[i].after, mend->gaps[i].until);
+    fg_auto(fg_arena) *arena = fg_arena_create(CHUNKS_MAX_BYTES);
+    struct ing_head_chunk *list;
+    size_t n = 0;
+    enum fg_code code = ing_head_chunks_select(
+        chunks,
+        &(struct ing_head_chunks_filter){
+            .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true},
+        arena, &list, &n, err);
+
+    *ret_born = UINT32_MAX;
+    for (size_t i = 0; i < n; i++)
+        if (list[i].state != CHUNK_COMMITTED)
+            *ret_born = FG_MIN(*ret_born, list[i].born);
+    return code;
+}
+
+enum fg_code ing_mend_tell(struct fg_store *store, struct ing_head_chunks *chunks,
+                           struct ing_catalog *catalog, struct fg_err *err)
+{
+    static const uint8_t from[1] = {META_LOST}, to[1] = {META_LOST + 1};
+    fg_auto(fg_store_iter) *iter =
+        fg_store_iter_create(store, HEAD_META, fg_bytes(from, 1), fg_bytes(to, 1));
+    struct fg_store_batch batch;
+    struct fg_err unheeded;
+    uint32_t oldest = 0;
+    enum fg_code code = iter->valid ? oldest_chunk(chunks, &oldest, err) : FG_OK;
+
+    fg_store_batch_init(&batch);
+    for (; code == FG_OK && iter->valid; fg_store_iter_next(iter)) {
+        struct fg_cur key = fg_cur(fg_slice_sub(iter->key, 1, iter->key.len));
+        struct fg_cur value = fg_cur(iter->value);
+        const uint32_t first = fg_cur_be32(&key), last = fg_cur_be32(&key);
+        const uint64_t cuts = fg_cur_varint(&value);
+
+        if (oldest <= cuts)
+            ing_catalog_lose_series(catalog, first, last);
+        else
+            fg_store_delete(&batch, HEAD_META, iter->key);
+    }
+    if (code == FG_OK && iter->err.code != FG_OK) {
+        *err = iter->err;
+        code = fg_wrap(err, "head");
+    }
+    /* A disk that takes no writes does not keep a head from starting: the next start tries again.
+     */
+    if (code == FG_OK && batch.count > 0)
+        (void)fg_store_write(store, &batch, &unheeded);
+    fg_store_batch_done(&batch);
+    return code;
 }

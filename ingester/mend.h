@@ -4,8 +4,9 @@
  * again: for it these records are missing, which README.md, "Damage", has the consequences of. They
  * have to go, since whatever is written between their keys later could not be read either.
  *
- *   SERIES   answers to the tenants say that they are not complete; the numbers that the lost
- *            series may have had are not given again
+ *   SERIES   answers to the tenants say that they are not complete, also after later starts,
+ *            until all that the head had then is committed; the numbers that the lost series
+ *            may have had are not given again
  *   DICT     likewise the numbers of dictionaries
  *   CHUNKS   rebuilt from their profiles
  *   OUTBOX   these profiles are not forwarded
@@ -22,6 +23,7 @@
 #include "common/storage/store/store.h"
 #include "ingester/catalog/catalog.h"
 #include "ingester/damage.h"
+#include "ingester/head_chunks.h"
 
 struct ing_mend {
     struct fg_arena *arena;
@@ -42,7 +44,10 @@ void ing_mend_done(struct ing_mend *mend);
 enum fg_code ing_mend_store(struct ing_mend *mend, struct fg_store *store,
                             struct fg_err *err) fg_must_check;
 
-/* Notes in the catalog, which was opened since, whose answers are not complete. */
-void ing_mend_tell(const struct ing_mend *mend, struct ing_catalog *catalog);
+/* Notes in the catalog whose answers are not complete, since this start or one before it has lost
+ * their series. Forgets what it knows of it once the head has no chunk of that time any more that
+ * is not committed. chunks: all that the store has. Errors of the store. */
+enum fg_code ing_mend_tell(struct fg_store *store, struct ing_head_chunks *chunks,
+                           struct ing_catalog *catalog, struct fg_err *err) fg_must_check;
 
 #endif

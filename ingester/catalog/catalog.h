@@ -92,9 +92,13 @@ enum fg_code ing_catalog_skip_series(struct fg_store *store, struct fg_slice aft
                                      struct fg_slice until, struct fg_store_batch *out,
                                      struct fg_err *err) fg_must_check;
 
+/* Returns the tenants, first and last, of which series between two keys are lost, as above. Of the
+ * last one none may be. */
+void ing_catalog_losers(struct fg_slice after, struct fg_slice until, uint32_t *ret_first,
+                        uint32_t *ret_last);
+
 /* Notes that profiles of these tenants cannot be read: ing_catalog_tenant_lacks(). At the start. */
-void ing_catalog_lose_series(struct ing_catalog *catalog, struct fg_slice after,
-                             struct fg_slice until);
+void ing_catalog_lose_series(struct ing_catalog *catalog, uint32_t first, uint32_t last);
 
 /* Calls each() with the number of each service that the store has. Errors of the store. */
 enum fg_code ing_catalog_each_stored_service(struct fg_store *store,

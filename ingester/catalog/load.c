@@ -373,12 +373,18 @@ enum fg_code ing_catalog_skip_series(struct fg_store *store, struct fg_slice aft
                                                                              : err->code;
 }
 
-void ing_catalog_lose_series(struct ing_catalog *catalog, struct fg_slice after,
-                             struct fg_slice until)
+void ing_catalog_losers(struct fg_slice after, struct fg_slice until, uint32_t *ret_first,
+                        uint32_t *ret_last)
 {
     const struct lost_series lost = lost_between(after, until);
 
-    for (uint32_t i = lost.from; i < catalog->n_tenants && i <= lost.until; i++)
+    *ret_first = lost.from;
+    *ret_last = lost.until;
+}
+
+void ing_catalog_lose_series(struct ing_catalog *catalog, uint32_t first, uint32_t last)
+{
+    for (uint32_t i = first; i < catalog->n_tenants && i <= last; i++)
         atomic_store(&catalog->tenants[i]->lacks, true);
 }
 

@@ -157,6 +157,74 @@ static void numbers_of_lost_series_are_skipped(void **state)
     assert_false(has(f, HEAD_META, FG_LIT("n\0\0\0\3")));
 }
 
+/* What a start does after the store was mended. Returns which tenants of a, b and c lack something,
+ * as bits. */
+static unsigned start(struct fixture *f)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    static const struct ing_catalog_bounds bounds = {1 << 20, 100};
+    struct ing_damage damage = {0};
+    struct ing_head_chunks *chunks;
+    struct ing_catalog *catalog;
+    struct fg_err err;
+    unsigned lacking = 0;
+
+    assert_int_equal(ing_catalog_open(f->inner, &bounds, &damage, &catalog, &err), FG_OK);
+    assert_int_equal(ing_head_chunks_open(f->inner, catalog, 1 << 20, &damage, &chunks, &err),
+                     FG_OK);
+    if (ing_mend_tell(f->inner, chunks, catalog, &err) != FG_OK)
+        fail_msg("%s", err.msg);
+    for (unsigned i = 0; i < FG_COUNT(names); i++)
+        lacking |=
+            (unsigned)ing_catalog_tenant_lacks(ing_catalog_find_tenant(catalog, fg_cstr(names[i])))
+            << i;
+    ing_head_chunks_close(chunks);
+    ing_catalog_close(catalog);
+    return lacking;
+}
+
+static void put_chunk(struct fixture *f, enum ing_chunk_state state, uint32_t born)
+{
+    static const struct ing_head_chunk_key key = {.group = {.tenant = 1, .window = 1}};
+    struct ing_head_chunk chunk = ing_head_chunk_empty(&key);
+    struct fg_store_batch batch;
+    struct fg_err err;
+
+    chunk.state = state;
+    chunk.born = born;
+    chunk.count = 1;
+    chunk.cut = state == CHUNK_OPEN ? 0 : born + 1;
+    fg_store_batch_init(&batch);
+    ing_head_chunk_put(&chunk, &batch);
+    assert_int_equal(fg_store_write(f->inner, &batch, &err), FG_OK);
+    fg_store_batch_done(&batch);
+}
+
+/* The chunk that may have profiles of the lost series began after cut 7. */
+static void every_start_tells_until_all_is_committed(void **state)
+{
+    struct fixture *f = *state;
+
+    put(f, HEAD_META, HEAD_FORMAT_KEY, FG_LIT("\2"));
+    put(f, HEAD_META, FG_LIT("cut"), FG_LIT("\7"));
+    put(f, HEAD_META, FG_LIT("ta"), FG_LIT("\0"));
+    put(f, HEAD_META, FG_LIT("tb"), FG_LIT("\1"));
+    put(f, HEAD_META, FG_LIT("tc"), FG_LIT("\2"));
+    put_chunk(f, CHUNK_OPEN, 7);
+    assert_int_equal(start(f), 0);
+    put(f, HEAD_SERIES, FG_LIT("\0\0\0\1\0\0\0\6"), FG_LIT("x"));
+    f->faulty.damaged = FG_LIT("\0\0\0\1\0\0\0\6");
+    mend(f, 1); /* nobody knows of which tenants the lost ones were */
+    assert_int_equal(start(f), 7);
+    assert_int_equal(start(f), 7);
+    put_chunk(f, CHUNK_SEALED, 7);
+    assert_int_equal(start(f), 7);
+    put_chunk(f, CHUNK_OPEN, 8);
+    assert_int_equal(start(f), 0);
+    put_chunk(f, CHUNK_OPEN, 7); /* the record is gone, and nothing is told again */
+    assert_int_equal(start(f), 0);
+}
+
 /* Services 1 to 3; generation 7 of service 1 is readable, and what follows up to service 3 not. */
 static void generations_of_lost_dictionaries_are_skipped(void **state)
 {
@@ -215,6 +283,7 @@ int main(void)
         TEST(undamaged_head_stays_as_it_is),
         TEST(rotten_entries_of_the_outbox_go),
         TEST(numbers_of_lost_series_are_skipped),
+        TEST(every_start_tells_until_all_is_committed),
         TEST(generations_of_lost_dictionaries_are_skipped),
         TEST(failed_write_leaves_all),
         TEST(without_meta_nothing_is_deleted),
