@@ -207,10 +207,12 @@ static void stop(struct fg_program *program)
         return;
     if (service->watch != NULL)
         fg_ring_watch_stop(service->watch); /* ends the wait of queries for the ring */
+    /* Before the workers, to which it brings evaluations of rules, and before the server, which
+     * waits for those that other queriers have asked for. */
+    qry_stop(service->querier);
     if (service->server != NULL)
         /* Before the workers: it brings reads of other queriers to the share. */
         fg_rpc_server_stop(service->server);
-    qry_stop(service->querier); /* before the workers: it brings them evaluations of rules */
     /* Waits for the queries that run; they use everything below. */
     fg_work_destroy(program->work);
     program->work = NULL;

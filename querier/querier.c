@@ -106,8 +106,10 @@ enum fg_code qry_start(struct querier *querier, struct qry_share *share,
 
 void qry_stop(struct querier *querier)
 {
-    if (querier != NULL)
-        qry_rule_evaluator_stop(querier->rule_evaluator);
+    if (querier == NULL)
+        return;
+    atomic_store(&querier->stopping, true);
+    qry_rule_evaluator_stop(querier->rule_evaluator);
 }
 
 void qry_destroy(struct querier *querier)

@@ -6,7 +6,8 @@
  *
  * Thread: handlers run on the loops of the HTTP server and hand over at once. A query is
  * straight-line code on the QUERY lane of the worker pool and may wait there for peers and for the
- * bucket. The querier itself is read-only after qry_start(), so it needs no lock.
+ * bucket. The querier itself is read-only after qry_start(), so it needs no lock
+ * (the exceptions are atomic).
  * Memory: a query has an arena and trees that end with it; a response is at most answer_max_bytes.
  */
 #ifndef FG_QUERIER_QUERIER_H
@@ -121,7 +122,8 @@ enum fg_code qry_start(struct querier *querier, struct qry_share *share,
                        struct fg_rpc_server *server, struct fg_registry *registry,
                        struct fg_err *err) fg_must_check;
 
-/* Stops that, before the pool is destroyed. Accepts NULL, and a querier that was not started. */
+/* Stops that, before the pool is destroyed: evaluations that are under way, or come from other
+ * queriers, end soon with FG_E_CANCELED. Accepts NULL, and a querier that was not started. */
 void qry_stop(struct querier *querier);
 
 /* Makes queries that come from now on read the manifests again, since something has changed in the

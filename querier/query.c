@@ -91,6 +91,10 @@ enum fg_code qry_query_check(struct qry_query *query, struct fg_err *err)
 {
     if (is_unwanted(query))
         return fg_fail(err, FG_E_CANCELED, "client has disconnected");
+    /* The HTTP server ends queries that have a client. Nobody else would end the others before
+     * their deadline, and the end of the process waits for them. */
+    if (query->req == NULL && atomic_load(&query->querier->stopping))
+        return fg_fail(err, FG_E_CANCELED, "the querier stops");
     if (fg_mono_ns(query->querier->clock) >= query->deadline_mono_ns)
         return fg_fail(err, FG_E_DEADLINE, "no time is left");
     return FG_OK;

@@ -51,13 +51,14 @@ enum {
     MISSING_MAX_BYTES = 1024, /* of the text in the header X-Flamegrid-Missing */
 };
 
-/* What all queries of a process share. Read-only after qry_start(), except for round_robin,
- * pending and adhoc_memory, which any thread may use. */
+/* What all queries of a process share. Read-only after qry_start(), except for stopping,
+ * round_robin, pending and adhoc_memory, which any thread may use. */
 struct querier {
     struct fg_ring_watch *ring; /* of the ingesters, with peers; or one ingester; or neither */
     struct fg_peers *peers;
     struct fg_peer *ingester;
     int64_t hedge_after_ns;
+    atomic_bool stopping;             /* qry_stop() was called */
     atomic_uint round_robin;          /* which of several replicas to ask: another each time */
     struct qry_calls_pending pending; /* calls to ingesters */
     struct fg_work *work;
@@ -235,8 +236,8 @@ static inline struct fg_job *qry_query_job(struct qry_query *query)
  * thread. */
 bool qry_query_is_gone(const struct qry_query *query);
 
-/* Checks that the response is still wanted. FG_E_CANCELED: the client has disconnected;
- * FG_E_DEADLINE. Any thread. */
+/* Checks that the response is still wanted. FG_E_CANCELED: the client has disconnected, or there is
+ * none, as of the evaluation of a rule, and the querier stops; FG_E_DEADLINE. Any thread. */
 enum fg_code qry_query_check(struct qry_query *query, struct fg_err *err) fg_must_check;
 
 /*

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 enum { LOOP_NAME_BYTES = 16 }; /* what Linux keeps of a thread's name, with the NUL */
 
@@ -87,10 +88,23 @@ static void on_stop(struct fg_msg *msg)
     uv_stop(&fg_container(msg, struct fg_loop, stop)->uv);
 }
 
+/* Does uv_loop_init(). Before 1.51 libuv does not close the descriptor of epoll if it gets no
+ * further ones (libuv #4757), so each attempt without descriptors would take one for good. */
+static int init_uv(uv_loop_t *uv)
+{
+    enum { CLOSES_IT_ITSELF = 1 << 16 | 51 << 8 };
+    int rc = uv_loop_init(uv);
+
+    /* It is 0 if libuv has failed before it opens any. */
+    if (rc != 0 && uv_version() < CLOSES_IT_ITSELF && uv->backend_fd > 0)
+        (void)close(uv->backend_fd);
+    return rc;
+}
+
 enum fg_code fg_loop_try_create(const char *name, struct fg_loop **ret_loop, struct fg_err *err)
 {
     struct fg_loop *loop = fg_new(struct fg_loop);
-    int rc = uv_loop_init(&loop->uv);
+    int rc = init_uv(&loop->uv);
 
     (void)snprintf(loop->name, sizeof loop->name, "%.15s", name);
     loop->stop.run = on_stop;

@@ -96,7 +96,8 @@ static void end_own(struct evaluation_run *run, enum fg_code code, const struct 
     bool again = run->unavailable || (code != FG_OK && code != FG_E_LIMIT);
 
     fg_metric_add(evaluator->metrics, complete ? MINUTES_COMPLETE : MINUTES_FAILED, 1);
-    if (!complete)
+    /* At a stop the minute is not lost: the next owner of the tenant evaluates it, or a scrape. */
+    if (!complete && code != FG_E_CANCELED)
         fg_log_warn(
             "recording rules have no values of a minute", fg_ls("tenant", run->tenant),
             fg_li("minute_s", run->minute_ns / FG_SECOND_NS), fg_lbool("again", again),

@@ -41,8 +41,8 @@ enum fg_code qry_rule_evaluator_create(const struct qry_rule_evaluator_config *c
                                        struct qry_rule_evaluator **ret_evaluator,
                                        struct fg_err *err) fg_must_check;
 
-/* Ends the thread: no evaluation begins any more, those under way go on. Before the pool of workers
- * is destroyed. Accepts NULL. */
+/* Ends the thread: no evaluation of this querier's own begins any more. Those under way end with
+ * the querier (qry_stop()). Before the pool of workers is destroyed. Accepts NULL. */
 void qry_rule_evaluator_stop(struct qry_rule_evaluator *evaluator);
 
 /* Frees it after the pool and the server have ended. Accepts NULL. */

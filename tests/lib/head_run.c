@@ -12,6 +12,13 @@
 
 enum { ANSWER_MAX_S = 60 };
 
+struct head_bounds head_bounds = {
+    .catalog_max_bytes = 64 << 20,
+    .series_max = HEAD_SERIES_MAX,
+    .tenant_catalog_share = 1,
+    .queue_max = 1024,
+    .late_queue_max = 128,
+};
 uint64_t head_query_pass_bytes;
 size_t head_compare_piece_bytes;
 
@@ -19,9 +26,10 @@ static const int64_t NEVER_NS = 1000 * FG_HOUR_NS;
 
 /* ---- the ingester ---- */
 
-static void few_series(struct fg_limit_settings *limits)
+static void bound_tenants(struct fg_limit_settings *limits)
 {
-    limits->max_series_per_tenant = HEAD_SERIES_MAX;
+    limits->max_series_per_tenant = head_bounds.series_max;
+    limits->tenant_catalog_share = head_bounds.tenant_catalog_share;
 }
 
 static void make_scratch(char path[HEAD_SCRATCH_MAX_BYTES])
@@ -105,17 +113,17 @@ static void open_on(struct head *head, const struct opening *opening)
         .poll_ns = 15 * FG_SECOND_NS,
         .failover_after_ns = 5 * FG_MINUTE_NS,
     };
-    static const struct ing_settings settings = {
+    const struct ing_settings settings = {
         .dictionary_max_bytes = 64 << 20,
         .function_trees_max_bytes = 4 << 20,
-        .catalog_max_bytes = 64 << 20,
+        .catalog_max_bytes = head_bounds.catalog_max_bytes,
         .commit_queue_max_bytes = 64 << 20,
         .workers = 2,
         .query_workers = 1,
-        .queue_max = 1024,
+        .queue_max = head_bounds.queue_max,
         .query_queue_max = 128,
         .query_max_bytes = 64 << 20,
-        .late_queue_max = 128,
+        .late_queue_max = head_bounds.late_queue_max,
         .late_cache_max_bytes = 1 << 20,
     };
     struct ing_config config = {.settings = &settings,
@@ -135,7 +143,8 @@ static void open_on(struct head *head, const struct opening *opening)
     make_scratch(head->scratch);
     config.registry = head->registry;
     head->conditions = config.conditions = fg_conditions_create(head->registry);
-    head->tenants = tenants_make(&head->limits, few_series, false, head->registry);
+    head->tenants = tenants_make(&head->limits, bound_tenants, head_bounds.tenant_catalog_share < 1,
+                                 head->registry);
     config.tenants = head->tenants;
     must(ing_member_find_store(opening->store, &head->store_id, &err), &err);
     if (member != NULL)

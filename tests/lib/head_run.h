@@ -36,6 +36,15 @@ struct head {
     bool lacks; /* the last SELECT said that its answer is not complete */
 };
 
+/* Bounds of the heads that are opened from now on. A test that changes them sets them back. */
+struct head_bounds {
+    uint64_t catalog_max_bytes;
+    uint64_t series_max;                /* of a tenant; 0: none */
+    double tenant_catalog_share;        /* below 1: tenancy is enabled */
+    unsigned queue_max, late_queue_max; /* jobs that may wait; 0: there is no room for any */
+};
+extern struct head_bounds head_bounds;
+
 /* ing_config.query_pass_bytes and compare_piece_bytes of the heads that are opened from now on. */
 extern uint64_t head_query_pass_bytes;
 extern size_t head_compare_piece_bytes;

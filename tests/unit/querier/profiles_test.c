@@ -299,12 +299,105 @@ static void batches_are_those_of_the_uploads(void **state)
     }
 }
 
+/* ---- maps in arenas ---- */
+
+/* The map that was added to last. Maps have their values one after the other. */
+static struct {
+    const struct fg_map *map;
+    uint32_t n;
+    uint64_t sum;        /* of the slots between a value and the slot of its hash */
+    double most_distant; /* the largest mean of all maps of more than a few values */
+} added;
+
+bool __real_fg_map_add_in(struct fg_map *map, struct fg_arena *arena, uint64_t hash,
+                          uint32_t value);
+bool __wrap_fg_map_add_in(struct fg_map *map, struct fg_arena *arena, uint64_t hash,
+                          uint32_t value);
+
+/* The linker gives our own code this one. */
+bool __wrap_fg_map_add_in(struct fg_map *map, struct fg_arena *arena, uint64_t hash, uint32_t value)
+{
+    enum { FEW = 100 };
+    bool fits = __real_fg_map_add_in(map, arena, hash, value);
+    uint32_t slot = (uint32_t)hash & map->mask;
+
+    if (map != added.map) {
+        added.map = map;
+        added.n = 0;
+        added.sum = 0;
+    }
+    while (fits && map->slots[slot].value != value) {
+        slot = (slot + 1) & map->mask;
+        added.sum++;
+    }
+    if (++added.n > FEW)
+        added.most_distant = FG_MAX(added.most_distant, (double)added.sum / added.n);
+    return fits;
+}
+
+static enum fg_code count_stacks(void *arg, const struct fg_batch *batch, struct fg_err *err)
+{
+    uint32_t *n_stacks = arg;
+
+    (void)err;
+    *n_stacks += batch->n_stacks;
+    return FG_OK;
+}
+
+/* Adds a profile of which a chain of calls is all stacks, so that nodes are numbered by depth in
+ * the block, too. Samples end in the nodes that would fall into a few slots of the map, if nothing
+ * of it were secret. */
+static void push_chosen(struct world *world, uint32_t depth, uint64_t slot_bits)
+{
+    uint32_t location = fg_symbols_name_location(&world->tree.symbols, FG_LIT("chosen"));
+    uint32_t node = FG_TREE_ROOT;
+    struct world_profile *profile;
+
+    world_push(world, 1);
+    profile = &world->profiles[world->n_profiles - 1];
+    profile->samples = fg_arena_new(world->arena, struct world_sample, depth);
+    profile->n_samples = 0;
+    for (uint32_t i = 0; i < depth; i++) {
+        node = fg_tree_child(&world->tree, node, location);
+        if ((fg_mix64(i) & slot_bits) != 0)
+            continue;
+        profile->samples[profile->n_samples++] =
+            (struct world_sample){.stack = node + 1, .values = {1, 1, 1, 1}};
+    }
+}
+
+static void chosen_stacks_do_not_meet_in_the_map(void **state)
+{
+    enum { DEPTH = 20000, SLOT_BITS = 0x3f, MOST = 10 };
+    struct asker asker = {.random = 1, .keeps_all = true};
+    struct qry_export what = {
+        .selector = "{}", .start_ms = 1, .end_ms = INT64_MAX, .deadline_mono_ns = INT64_MAX};
+    uint32_t n_stacks = 0;
+    struct fg_err err;
+
+    (void)state;
+    asker_init(&asker, 1, UINT64_C(64) << 20, NULL);
+    asker.querier->ingester = NULL;
+    push_chosen(&asker.world, DEPTH, SLOT_BITS);
+    world_commit(&asker.world, 1000);
+    what.tenant = asker.world.tenants[asker.world.profiles[0].tenant];
+    added.most_distant = 0;
+    asker_must(qry_export_batches(asker.querier, &what, count_stacks, &n_stacks, &err), &err);
+    print_message("  %u stacks, %.1f slots away\n", n_stacks, added.most_distant);
+    assert_int_equal(n_stacks, asker.world.profiles[0].n_samples);
+    assert_true(n_stacks > 200);
+    assert_true(added.most_distant > 0);
+    assert_true(added.most_distant < MOST);
+    asker_done(&asker);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_profile_is_visited_as_it_was_sent),
         cmocka_unit_test(export_of_a_tenant_with_deletions),
         cmocka_unit_test(batches_are_those_of_the_uploads),
+        cmocka_unit_test(chosen_stacks_do_not_meet_in_the_map),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -238,6 +238,18 @@ static void heads_that_are_wrong_are_refused(void **state)
     assert_int_equal(f->ingester.calls[FG_RPC_POINTS], 0);
 }
 
+/* The other querier evaluates the minute itself then. */
+static void a_querier_that_stops_evaluates_for_no_other(void **state)
+{
+    struct fixture *f = *state;
+
+    f->clock.wall_ns += FG_MINUTE_NS + RULES_DELAY_S * FG_SECOND_NS;
+    qry_stop(f->querier);
+    expect_refused(f, ask(f, FG_LIT("acme"), START_S * FG_SECOND_NS), FG_E_UNAVAILABLE,
+                   "the querier stops");
+    assert_int_equal(f->ingester.calls[FG_RPC_POINTS], 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +257,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_greeting_tells_which_run_this_is, set_up, tear_down),
         cmocka_unit_test_setup_teardown(heads_that_are_wrong_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_querier_that_stops_evaluates_for_no_other, set_up,
+                                        tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,50 @@
 #include "common/model/definition_cache.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
 #include <cmocka.h>
 
 enum { STACKS = 20000, RUN = 7 };
+
+/* ---- sets that are freed ---- */
+
+/* The table of the set to look at: it is a power of two of slots, and a stack stands at the slot of
+ * its lowest bits or behind that. */
+static struct {
+    size_t slots; /* 0: do not look */
+    size_t count;
+    double distance; /* of a stack from its slot, on average */
+} look;
+
+static void look_at(const uint64_t *slots)
+{
+    uint64_t sum = 0;
+
+    look.count = 0;
+    for (size_t i = 0; i < look.slots; i++)
+        if (slots[i] != 0) {
+            sum += (i - slots[i]) & (look.slots - 1);
+            look.count++;
+        }
+    look.distance = (double)sum / (double)FG_MAX(look.count, (size_t)1);
+}
+
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+
+/* The linker gives our own code this one. */
+void __wrap_free(void *memory)
+{
+    size_t bytes = memory == NULL ? 0 : malloc_usable_size(memory);
+
+    /* Some allocators give a little more than they were asked for. */
+    if (look.slots > 0 && bytes / sizeof(uint64_t) >= look.slots &&
+        bytes / sizeof(uint64_t) < 2 * look.slots)
+        look_at(memory);
+    __real_free(memory);
+}
 
 /* Stacks number first, first + 1, ... */
 struct ids {
@@ -140,6 +179,30 @@ static void memory_stays_bounded_with_many_small_services(void **state)
     free(large);
 }
 
+/* Ids are hashes of stacks, of which a client tries some until the lowest bits are those it wants.
+ */
+static void chosen_stacks_do_not_meet_in_a_set(void **state)
+{
+    enum { CHOSEN = 3000, SLOTS = 4096 /* at most three quarters of them used */, MOST = 10 };
+    struct fg_definition_cache *cache = fg_definition_cache_create(100000);
+    struct ids *chosen = ids_create(1, CHOSEN);
+
+    (void)state;
+    for (uint32_t i = 0; i < CHOSEN; i++) {
+        chosen->ids[i] = (struct fg_id){(uint64_t)(i + 1) * SLOTS, fg_mix64(i)};
+        chosen->stacks[i].id = chosen->ids[i];
+    }
+    add(cache, 1, RUN, chosen);
+    assert_int_equal(count_unknown(cache, 1, chosen), 0);
+    look.slots = SLOTS;
+    fg_definition_cache_destroy(cache);
+    look.slots = 0;
+    print_message("  %.1f slots away\n", look.distance);
+    assert_int_equal(look.count, CHOSEN);
+    assert_true(look.distance < MOST);
+    free(chosen);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +211,7 @@ int main(void)
         cmocka_unit_test(a_few_large_services_fill_the_cache),
         cmocka_unit_test(the_least_recently_used_set_is_evicted_first),
         cmocka_unit_test(memory_stays_bounded_with_many_small_services),
+        cmocka_unit_test(chosen_stacks_do_not_meet_in_a_set),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* Call graphs and their drawings: by hand, and against a slow count over random trees. */
 #include "common/model/call_graph.h"
 #include "common/model/dot.h"
+#include "tests/lib/map_look.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +10,24 @@
 #include <cmocka.h>
 
 enum { TREES = 200, NODES = 120, FUNCTIONS = 9 };
+
+/* ---- maps that are freed ---- */
+
+static double
+    most_distant; /* of maps, by how many slots values stand behind those of their hashes */
+
+void __real_fg_map_done(struct fg_map *map);
+void __wrap_fg_map_done(struct fg_map *map);
+
+/* The linker gives our own code this one. */
+void __wrap_fg_map_done(struct fg_map *map)
+{
+    if (map->count > 0)
+        most_distant = FG_MAX(most_distant, map_look_distance(map));
+    __real_fg_map_done(map);
+}
+
+/* ---- graphs ---- */
 
 static uint64_t draw(uint64_t *random, uint64_t below)
 {
@@ -207,6 +226,37 @@ static void extreme_values(void **state)
     fg_tree_done(&tree);
 }
 
+/* Who sends the stacks chooses which functions call which: those whose pairs would fall into one
+ * slot of the map of edges, if nothing of it were secret. */
+static void chosen_calls_do_not_meet_in_the_map(void **state)
+{
+    enum { CALLERS = 64, NAMES = 20000, SLOT_BITS = 0x3ff, MOST = 20 };
+    struct fg_call_graph graph;
+    struct fg_tree tree;
+
+    (void)state;
+    fg_tree_init(&tree);
+    for (uint32_t i = 0; i < NAMES; i++) {
+        char text[16];
+
+        /* Functions are numbered in the order of their names. */
+        (void)snprintf(text, sizeof text, "f%05u", i);
+        assert_int_equal(add_frame(&tree, FG_TREE_ROOT, text), i);
+    }
+    for (uint32_t caller = 0; caller < CALLERS; caller++)
+        for (uint32_t i = 0; i < NAMES; i++)
+            if (i != caller && (fg_mix64((uint64_t)caller << 32 | i) & SLOT_BITS) == 0)
+                fg_tree_add(&tree, fg_tree_child(&tree, caller, i), 1);
+    most_distant = 0;
+    fg_call_graph_make(&tree, NAMES, &graph);
+    print_message("  %u edges, %.1f slots away\n", graph.n_edges, most_distant);
+    assert_true(graph.n_edges > 1000);
+    assert_true(most_distant > 0);
+    assert_true(most_distant < MOST);
+    fg_call_graph_done(&graph);
+    fg_tree_done(&tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +264,7 @@ int main(void)
         cmocka_unit_test(names_and_values),
         cmocka_unit_test(an_empty_tree_is_an_empty_text),
         cmocka_unit_test(extreme_values),
+        cmocka_unit_test(chosen_calls_do_not_meet_in_the_map),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -240,6 +242,47 @@ static void a_loop_that_never_started_can_be_destroyed(void **state)
     fg_loop_destroy(NULL);
 }
 
+/* Returns the number of the next file descriptor that is opened. */
+static int next_descriptor(void)
+{
+    int next = dup(STDERR_FILENO);
+
+    assert_true(next >= 0);
+    (void)close(next);
+    return next;
+}
+
+/* Each descriptor that a loop needs may be the one that the process has not got any more. */
+static void a_loop_without_descriptors_is_an_error(void **state)
+{
+    struct fg_loop *loop = NULL;
+    struct rlimit usual, few;
+    enum fg_code code;
+    rlim_t more = 0;
+    struct fg_err err;
+    int next;
+
+    (void)state;
+    end(start()); /* what libuv opens once for all loops is open */
+    next = next_descriptor();
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &usual), 0);
+    do {
+        few = (struct rlimit){(rlim_t)next + more++, usual.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+        code = fg_loop_try_create("test", &loop, &err);
+        assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
+        if (code != FG_OK) {
+            assert_int_equal(code, FG_E_UNAVAILABLE);
+            assert_non_null(strstr(err.msg, "loop test: "));
+            assert_null(loop);
+            assert_int_equal(next_descriptor(), next); /* it has closed those that it had */
+        }
+    } while (code != FG_OK);
+    assert_true(more > 2); /* not in one place only */
+    fg_loop_destroy(loop);
+    assert_int_equal(next_descriptor(), next);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +293,7 @@ int main(void)
         cmocka_unit_test(stop_waits_for_closing_handles),
         cmocka_unit_test(lag_is_the_longest_wait_of_a_message),
         cmocka_unit_test(a_loop_that_never_started_can_be_destroyed),
+        cmocka_unit_test(a_loop_without_descriptors_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

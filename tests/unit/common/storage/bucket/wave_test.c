@@ -42,6 +42,59 @@ static void list_that_does_not_proceed_is_an_error(void **state)
     assert_int_equal(count, 1);
 }
 
+/* A store whose list has a page for each letter. */
+struct letters {
+    struct fg_bucket bucket;
+    struct fg_bucket_stop *stop;
+    unsigned pages;
+    size_t stop_at; /* the page whose entry stops the list */
+};
+
+static void send_letter(struct fg_bucket *bucket, struct fg_bucket_request *request)
+{
+    struct letters *letters = fg_container(bucket, struct letters, bucket);
+    char name[] = {request->after == NULL ? 'a' : (char)(request->after[0] + 1), '\0'};
+
+    letters->pages++;
+    (void)fg_bucket_list_add(request, fg_cstr(name), false);
+    if (name[0] != 'z')
+        fg_bucket_list_next(request, fg_cstr(name));
+    fg_bucket_finish(request);
+}
+
+static bool stop_list(const struct fg_bucket_entry *entry, void *arg)
+{
+    struct letters *letters = arg;
+
+    (void)entry;
+    if (letters->pages == letters->stop_at)
+        fg_bucket_stop_all(letters->stop);
+    return true;
+}
+
+static void a_list_that_is_stopped_asks_for_no_further_page(void **state)
+{
+    static const struct fg_bucket_ops ops = {.send = send_letter};
+    static const struct {
+        size_t stop_at;
+        unsigned pages;
+        enum fg_code code;
+    } cases[] = {{0, 26, FG_OK}, {1, 1, FG_E_CANCELED}, {2, 2, FG_E_CANCELED}, {26, 26, FG_OK}};
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(cases); i++) {
+        struct letters letters = {
+            .bucket = {.ops = &ops}, .stop = fg_bucket_stop_create(), .stop_at = cases[i].stop_at};
+        struct fg_err err;
+
+        assert_int_equal(fg_bucket_each_until(&letters.bucket, "", false, 0, letters.stop,
+                                              stop_list, &letters, &err),
+                         cases[i].code);
+        assert_int_equal(letters.pages, cases[i].pages);
+        fg_bucket_stop_destroy(letters.stop);
+    }
+}
+
 /* --- calls and waves --- */
 
 /* A bucket that does not answer. */
@@ -250,6 +303,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(list_that_does_not_proceed_is_an_error),
+        cmocka_unit_test(a_list_that_is_stopped_asks_for_no_further_page),
         cmocka_unit_test(calls_are_stopped),
         cmocka_unit_test(a_send_that_blocks_holds_up_no_other_thread),
         cmocka_unit_test(a_wait_for_a_wave_ends_in_time),
