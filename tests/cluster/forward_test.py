@@ -215,6 +215,8 @@ def full_queue(when_full):
         else:
             flamegrid.check(set(statuses) == {200, 429} and dropped == 0, "%s, %d dropped", set(statuses), dropped)
             flamegrid.check(pending == statuses.count(200), "%d pending, %d stored", pending, statuses.count(200))
+            refused = metric(node, "flamegrid_forward_refused_pushes_total")
+            flamegrid.check(refused == statuses.count(429), "%s refused pushes are counted, %d were", refused, statuses.count(429))
             flamegrid.check(metric(node, "flamegrid_forward_pending_bytes") < 1.5 * 2**20, "the queue is too long")
 
 
