@@ -43,7 +43,8 @@ static const char notes[] =
     "and logs one line a minute.\n"
     "\n"
     "The run ends after --for, on SIGINT or SIGTERM. Then nothing new is sent, the rest gets\n"
-    "--settle to be acknowledged, everything is checked once more, and the counts are printed.\n"
+    "--settle to be acknowledged and --lag to arrive, everything is checked once more, and the\n"
+    "counts are printed.\n"
     "If no server has answered during --for, it does not wait for --settle.\n"
     "Exit code 1: a profile was lost, double or foreign, or the last check had no answer.\n"
     "\n"
@@ -110,9 +111,12 @@ static enum fg_code check(struct canary_command *command, int words, struct fg_e
     canary->read_interval_ns *= ASKERS;
     canary->services = (uint32_t)command->services;
     canary->pods = (uint32_t)command->pods;
+    canary->push.url_option = "through";
     canary->query = canary->push;
-    if (command->ask != NULL)
+    if (command->ask != NULL) {
         canary->query.url = command->ask;
+        canary->query.url_option = "ask";
+    }
     canary->push.timeout_s = PUSH_TIMEOUT_S;
     canary->query.timeout_s = QUERY_TIMEOUT_S;
     return FG_OK;

@@ -296,7 +296,7 @@ static int import(struct import_command *command, const struct cli_args_command 
     /* After the report, since all that was imported until then counts. */
     if (code != FG_OK)
         (void)cli_args_fail(args, &err);
-    if (!good && command->job.resume != NULL && !command->job.dry_run)
+    if (!good && report.goes_on)
         fprintf(stderr, "the same command goes on where this one ended\n");
     cli_import_report_done(&report);
     return good ? CLI_OK : CLI_FAILED;

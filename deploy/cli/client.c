@@ -26,6 +26,7 @@ struct cli_client {
     char missing[MISSING_MAX_BYTES];      /* of the last answer; "": nothing */
     char lacking[MISSING_MAX_BYTES];      /* of the first one that lacked something */
     char fault[CURL_ERROR_SIZE];          /* of the last transfer, in libcurl's words; "": none */
+    const char *url_option;               /* without -- */
     bool second;                          /* CLIENT_SHOWS_GIVEN: it is not the server of --url */
 };
 
@@ -168,6 +169,7 @@ enum fg_code cli_client_create(const struct cli_client_config *config,
     fg_auto(cli_client) *client = fg_new(struct cli_client);
 
     client->second = config->shows == CLIENT_SHOWS_GIVEN;
+    client->url_option = config->url_option == NULL ? "url" : config->url_option;
     client->curl = curl_easy_init();
     fg_assert(client->curl != NULL); /* memory is gone */
     if (url == NULL)
@@ -292,8 +294,8 @@ static enum fg_code fail_connect(const struct cli_client *client, struct fg_err 
 
     if (!client->second)
         return fg_fail(err, FG_E_UNAVAILABLE,
-                       "no server at %s: start one with flamegrid server, or say where with --url",
-                       client->url);
+                       "no server at %s: start one with flamegrid server, or say where with --%s",
+                       client->url, client->url_option);
     curl_easy_getinfo(client->curl, CURLINFO_OS_ERRNO, &os_errno);
     return fg_fail(err, FG_E_UNAVAILABLE, "%s",
                    os_errno != 0 ? strerrordesc_np((int)os_errno) : client->fault);

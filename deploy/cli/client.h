@@ -24,7 +24,8 @@ enum cli_client_shows {
 };
 
 struct cli_client_config {
-    const char *url; /* NULL: FLAMEGRID_URL, else http://127.0.0.1:4040 */
+    const char *url;        /* NULL: FLAMEGRID_URL, else http://127.0.0.1:4040 */
+    const char *url_option; /* that names it, for messages, without --; NULL: url */
     /* PEM file with authorities that are trusted besides those of the system; NULL:
      * FLAMEGRID_CA_FILE, else none */
     const char *ca_file;

@@ -569,6 +569,7 @@ enum fg_code cli_import_run(struct cli_import_job *job, struct cli_import_report
     fg_map_init(&all.series_map);
     code = load_state(&all, err);
     if (code == FG_OK) {
+        ret_report->goes_on = job->resume != NULL && !job->dry_run;
         job->range = all.state.range;
         cli_import_state_sent(&all.state, &ret_report->profiles_before, &bytes_before);
         code = run(&all, err);

@@ -50,6 +50,7 @@ struct cli_import_report {
     char *examples[IMPORT_FAULTS]; /* the first of each; NULL: none */
     uint64_t requests;             /* to the source */
     int64_t oldest_ms, newest_ms;  /* of what there was; 0: there was nothing */
+    bool goes_on;                  /* with the same state, a further run does the rest */
 };
 
 /* Finds the beginning of what the source of the job has. FG_E_NOT_FOUND: it does not say. Other

@@ -8,12 +8,16 @@
  * its other entries are gone.
  */
 #include "common/base/time.h"
+#include "common/runtime/log.h"
 #include "ingester/forward/outbox_impl.h"
 
 #include <stdlib.h>
 
 /* Numbers are reserved in META for so many entries at a time. */
 #define RESERVE (UINT64_C(1) << 20)
+
+/* As SENDER_LOG_NS: a queue that stays full drops with every push. */
+static const int64_t FULL_LOG_NS = 5 * FG_MINUTE_NS;
 
 const char *const ing_outbox_reasons[OUTBOX_REASONS] = {
     [OUTBOX_BY_FULL] = "full", [OUTBOX_BY_REFUSED] = "refused",   [OUTBOX_BY_EXPIRED] = "expired",
@@ -307,6 +311,22 @@ static bool bound_groups(struct ing_outbox *outbox)
     return outbox->pins.n > enough;
 }
 
+/* A loss is in the log: at once, and every FULL_LOG_NS while it goes on. */
+static void tell_dropped(const struct ing_outbox *outbox, struct outbox_target *target)
+{
+    uint64_t dropped = target->dropped[OUTBOX_BY_FULL];
+    int64_t now_ns = fg_mono_ns(outbox->config.clock);
+
+    if (dropped == target->told_full ||
+        (target->told_full > 0 && now_ns - target->told_full_mono_ns < FULL_LOG_NS))
+        return;
+    fg_log_error("the queue of a forward target is full, its oldest profiles are dropped",
+                 fg_ls("target", target->name), fg_lu("profiles", dropped - target->told_full),
+                 fg_lu("queue_max_bytes", target->config.queue_max_bytes));
+    target->told_full = dropped;
+    target->told_full_mono_ns = now_ns;
+}
+
 void ing_outbox_bound(struct ing_outbox *outbox)
 {
     for (unsigned i = 0; i < outbox->n_targets; i++) {
@@ -326,6 +346,7 @@ void ing_outbox_bound(struct ing_outbox *outbox)
         if (at->spans.bytes >= at->config.queue_max_bytes)
             why = "forward.targets: queue_max_bytes";
         atomic_store(&at->full, why);
+        tell_dropped(outbox, at);
     }
 }
 

@@ -42,6 +42,8 @@ struct outbox_target {
     bool told;                           /* on_ready was called since the last vain take */
     bool to_tell;                        /* it is to be called */
     uint64_t done, dropped[OUTBOX_REASONS], dead;
+    uint64_t told_full; /* of dropped[OUTBOX_BY_FULL], the log has these */
+    int64_t told_full_mono_ns;
 };
 
 /* A span whose report is being written. */

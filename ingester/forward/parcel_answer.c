@@ -9,6 +9,9 @@
 /* After so many misses in a row 254 batches have whole ids. */
 enum { MISSES_MAX = 8 };
 
+/* Of what is no answer of a target: enough for the title of a page. */
+enum { FOREIGN_SHOWN_BYTES = 100 };
+
 /* A target cannot make us wait for too long, nor ask us all the time. */
 static const int64_t LIMIT_HOLD_MIN_NS = FG_SECOND_NS, LIMIT_HOLD_MAX_NS = 10 * FG_MINUTE_NS;
 /* As after a page that could not be read: each try reads it again from the bucket. */
@@ -206,6 +209,16 @@ static enum ing_sender_result take_result(struct ing_parcel *parcel, struct ing_
     return SENDER_AWAY;
 }
 
+/* Another program answers at the URL, or a proxy: its words tell which. */
+static enum ing_sender_result fail_foreign(struct fg_slice body, const char *protocol,
+                                           struct fg_err *err)
+{
+    (void)fg_fail(err, FG_E_UNAVAILABLE,
+                  "status 200, but the answer is none of %s; does url lead to the target? %.*s",
+                  protocol, FG_S(fg_slice_sub(body, 0, FOREIGN_SHOWN_BYTES)));
+    return SENDER_AWAY;
+}
+
 static enum ing_sender_result take_results(struct ing_parcel *parcel, struct fg_slice body,
                                            struct fg_err *err)
 {
@@ -215,8 +228,7 @@ static enum ing_sender_result take_results(struct ing_parcel *parcel, struct fg_
     uint32_t busy_s = 0;
 
     if (response == NULL || response->n_results != parcel->n_batches) {
-        (void)fg_fail(err, FG_E_UNAVAILABLE, "an answer that is none of forward.v1");
-        worst = SENDER_AWAY;
+        worst = fail_foreign(response == NULL ? body : FG_LIT(""), "forward.v1", err);
     } else {
         atomic_store(&parcel->peer->version, FG_MAX(response->version, 1));
         for (size_t i = 0; i < parcel->n_batches; i++) {
@@ -296,10 +308,8 @@ take_pushed(struct ing_parcel *parcel, const struct ing_parcel_answer *answer, s
         answer->is_proto ? push__v1__push_response__unpack(NULL, answer->body.len, answer->body.ptr)
                          : NULL;
 
-    if (response == NULL) {
-        (void)fg_fail(err, FG_E_UNAVAILABLE, "an answer that is none of push.v1");
-        return SENDER_AWAY;
-    }
+    if (response == NULL)
+        return fail_foreign(answer->body, "push.v1", err);
     push__v1__push_response__free_unpacked(response, NULL);
     close_round(parcel, NULL);
     parcel->n_stored += parcel->n_sent;

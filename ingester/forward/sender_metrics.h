@@ -39,6 +39,7 @@
     M(COUNTER, FORWARD_DROPPED_GONE, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"gone\"}", "Profiles that will not be sent, by reason") \
     M(COUNTER, FORWARD_DROPPED_OPERATOR, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"operator\"}", "Profiles that will not be sent, by reason") \
     M(COUNTER, FORWARD_DROPPED_DELETED, "flamegrid_forward_dropped_profiles_total{target=\"%s\",reason=\"deleted\"}", "Profiles that will not be sent, by reason") \
+    M(COUNTER, FORWARD_REFUSED_PUSHES, "flamegrid_forward_refused_pushes_total{target=\"%s\"}", "Pushes of agents that got 429 because the queue of the target is full (when_full: refuse)") \
     M(HISTOGRAM, FORWARD_SECONDS, "flamegrid_forward_request_duration_seconds{target=\"%s\"}", "Duration of a request to a target")
 /* clang-format on */
 FG_METRICS_ENUM(forward_metric, FORWARD_METRICS)

@@ -105,6 +105,7 @@ void ing_sender_on_scrape(void *arg)
         fg_metric_set(target->metrics, FORWARD_DEAD, (int64_t)numbers.dead);
         for (unsigned reason = 0; reason < OUTBOX_REASONS; reason++)
             fg_metric_set_total(target->metrics, dropped[reason], numbers.dropped[reason]);
+        fg_metric_set_total(target->metrics, FORWARD_REFUSED_PUSHES, numbers.refused_pushes);
         set_resend(target, &numbers.resend);
         (void)pthread_mutex_lock(&target->lock);
         fg_metric_set(target->metrics, FORWARD_PAUSED, numbers.paused || target->shows_denied);

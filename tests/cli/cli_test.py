@@ -1432,6 +1432,10 @@ def case_canary_without_a_server_ends_soon(cli):
     code, _, err = cli.run("canary", "--for", "1s", "--through", "http://127.0.0.1:1")
     check(code == 1 and time.monotonic() - begun < 15, "%d after %s s: %s", code, time.monotonic() - begun, err)
     check("no server has answered, so it does not wait for acknowledgements (--settle)" in err and "no server at http://127.0.0.1:1" in err, "%s", err)
+    for server, option in ((("--through", "http://127.0.0.1:1"), "say where with --through"),
+                           (("--ask", "http://127.0.0.1:1"), "say where with --ask")):
+        code, _, err = cli.run("canary", "--for", "1s", "--settle", "1s", *server)
+        check(code == 1 and option in err and "--url" not in err, "%s", err)
     check("the scopes push and read" in cli.good("canary", "--help").decode(), "--help")
 
 

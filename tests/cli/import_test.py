@@ -372,11 +372,14 @@ def case_a_state_is_of_one_import(seed):
     span = Range()
     with Place() as source, Place("--limits.reject_older_than", "1h") as target, tempfile.TemporaryDirectory() as folder:
         fill(source.client, span, times=2)
-        Run(source.url, target.url, *span.options(), "--resume", "state", folder=folder).bad()
+        first = Run(source.url, target.url, *span.options(), "--resume", "state", folder=folder)
+        first.bad()
+        check("the same command goes on where this one ended" in first.said, "%s", first.said)
         for options in (("--step", "60"), ("--selector", '{env="prod"}'), ("--source-tenant", "a"), ("--tenant", "b")):
             run = Run(source.url, target.url, *span.options(), *options, "--resume", "state", folder=folder)
             run.bad()
             check("is of an import with other options" in run.said, "%s: %s", options, run.said)
+            check("the same command goes on" not in run.said, "the same command would fail again: %s", run.said)
 
 
 def every(words, period):

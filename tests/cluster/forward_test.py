@@ -210,9 +210,13 @@ def full_queue(when_full):
         if when_full == "drop":
             flamegrid.check(set(statuses) == {200}, "%s", set(statuses))
             flamegrid.check(dropped > 0 and dropped + pending == len(statuses), "%d dropped, %d pending", dropped, pending)
+            told = node.log().count("the queue of a forward target is full, its oldest profiles are dropped")
+            flamegrid.check(told == 1, "the log tells of the loss %d times:\n%s", told, node.log_tail())
         else:
             flamegrid.check(set(statuses) == {200, 429} and dropped == 0, "%s, %d dropped", set(statuses), dropped)
             flamegrid.check(pending == statuses.count(200), "%d pending, %d stored", pending, statuses.count(200))
+            refused = metric(node, "flamegrid_forward_refused_pushes_total")
+            flamegrid.check(refused == statuses.count(429), "%s refused pushes are counted, %d were", refused, statuses.count(429))
             flamegrid.check(metric(node, "flamegrid_forward_pending_bytes") < 1.5 * 2**20, "the queue is too long")
 
 
@@ -601,6 +605,9 @@ def nonsense(status, protocol):
             wait_until("it is tried again", lambda: double.requests >= 3)
             flamegrid.check(metric(node, "flamegrid_forward_pending_profiles") == 1, "the profile does not wait any more")
             flamegrid.check(metric(node, "flamegrid_forward_retries_total", reason="unavailable") >= 2, "no retries are counted")
+            # Whoever has given the address of another program sees what answers there.
+            said = state_of(node)["error"]
+            flamegrid.check("status %d" % status in said and "<html>from a proxy</html>" in said, "%s", said)
     finally:
         double.close()
 
