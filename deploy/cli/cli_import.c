@@ -289,9 +289,10 @@ static int import(struct import_command *command, const struct cli_args_command 
     int64_t took_ns = fg_mono_ns(fg_clock_real()) - start_ns;
     bool good = code == FG_OK && cli_import_report_faults(&report) == 0;
 
+    /* An import that ended before it found anything has nothing to report but its error. */
     if (command->json)
         print_json(command, &report, took_ns, code == FG_OK ? NULL : &err);
-    else
+    else if (code == FG_OK || report.series > 0 || report.profiles_before > 0)
         print_text(command, &report, took_ns);
     /* After the report, since all that was imported until then counts. */
     if (code != FG_OK)

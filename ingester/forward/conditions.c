@@ -47,8 +47,9 @@ static const struct {
     const char *rest;
 } rules[] = {
     {"forward_denied", is_denied,
-     "refuses the credentials of this server and is asked again every minute: put a valid token, "
-     "password or certificate into the files that forward.targets names"},
+     "refuses the credentials of this server and is asked again every minute: flamegrid forward ls "
+     "shows why. It wants a valid password or certificate, or a token with the scope forward, in "
+     "the files that forward.targets names"},
     {"forward_filling", is_filling,
      "more than 80 % of queue_max_bytes is pending: once it is full, the oldest profiles are "
      "dropped, or pushes get 429 (when_full). Bring the target back, or raise queue_max_bytes if "

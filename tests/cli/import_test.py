@@ -433,6 +433,7 @@ def case_a_source_that_is_not_there_is_told_at_once(seed):
         done = subprocess.run([PROGRAM, "import", "pyroscope", "http://127.0.0.1:1", *more], capture_output=True, text=True, env=environment(),
                               timeout=TIMEOUT_S, check=False)
         check(done.returncode == 1 and time.monotonic() - before < 15, "%s: %s", more, done)
+        check(done.stdout == "", "it reports of nothing: %s", done.stdout)
         check("the source does not answer at http://127.0.0.1:1 (Connection refused): check the URL behind `import pyroscope`" in done.stderr and
               "--url" not in done.stderr, "%s", done.stderr)
 
