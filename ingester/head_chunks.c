@@ -405,6 +405,9 @@ static struct ing_head_chunk *collect(const struct ing_head_chunks *chunks, uint
     return found;
 }
 
+const struct ing_head_chunks_filter ing_head_chunks_all = {
+    .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true};
+
 enum fg_code ing_head_chunks_select(struct ing_head_chunks *chunks,
                                     const struct ing_head_chunks_filter *filter,
                                     struct fg_arena *arena, struct ing_head_chunk **ret_chunks,

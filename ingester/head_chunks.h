@@ -163,6 +163,9 @@ struct ing_head_chunks_filter {
     uint64_t generation;
 };
 
+/* Passes all chunks. */
+extern const struct ing_head_chunks_filter ing_head_chunks_all;
+
 /* Copies the chunks that pass, sorted by tenant, shard, window, number, into an array in the arena.
  * FG_E_LIMIT: the arena is full. */
 enum fg_code ing_head_chunks_select(struct ing_head_chunks *chunks,

@@ -10,11 +10,7 @@ static const struct fg_slice agent_key = {(const uint8_t *)"agent", 5};
 static enum fg_code list_chunks(struct ing_head_chunks *chunks, struct fg_arena *arena,
                                 struct ing_head_chunk **ret_list, size_t *ret_n, struct fg_err *err)
 {
-    return ing_head_chunks_select(
-        chunks,
-        &(struct ing_head_chunks_filter){
-            .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true},
-        arena, ret_list, ret_n, err);
+    return ing_head_chunks_select(chunks, &ing_head_chunks_all, arena, ret_list, ret_n, err);
 }
 
 static enum fg_code become_agent(struct fg_store *store, struct ing_head_chunks *chunks,

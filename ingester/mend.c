@@ -204,11 +204,7 @@ static enum fg_code oldest_chunk(struct ing_head_chunks *chunks, uint32_t *ret_b
     fg_auto(fg_arena) *arena = fg_arena_create(CHUNKS_MAX_BYTES);
     struct ing_head_chunk *list;
     size_t n = 0;
-    enum fg_code code = ing_head_chunks_select(
-        chunks,
-        &(struct ing_head_chunks_filter){
-            .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true},
-        arena, &list, &n, err);
+    enum fg_code code = ing_head_chunks_select(chunks, &ing_head_chunks_all, arena, &list, &n, err);
 
     *ret_born = UINT32_MAX;
     for (size_t i = 0; i < n; i++)

@@ -9,8 +9,8 @@
 /* After so many misses in a row 254 batches have whole ids. */
 enum { MISSES_MAX = 8 };
 
-/* Of what is no answer of a target: enough for the title of a page. */
-enum { FOREIGN_SHOWN_BYTES = 100 };
+/* Of the body of an answer in an error. */
+enum { SHOWN_MAX_BYTES = 300 };
 
 /* A target cannot make us wait for too long, nor ask us all the time. */
 static const int64_t LIMIT_HOLD_MIN_NS = FG_SECOND_NS, LIMIT_HOLD_MAX_NS = 10 * FG_MINUTE_NS;
@@ -215,7 +215,7 @@ static enum ing_sender_result fail_foreign(struct fg_slice body, const char *pro
 {
     (void)fg_fail(err, FG_E_UNAVAILABLE,
                   "status 200, but the answer is none of %s; does url lead to the target? %.*s",
-                  protocol, FG_S(fg_slice_sub(body, 0, FOREIGN_SHOWN_BYTES)));
+                  protocol, FG_S(fg_slice_sub(body, 0, SHOWN_MAX_BYTES)));
     return SENDER_AWAY;
 }
 
@@ -331,7 +331,7 @@ static enum ing_sender_result take_answer(struct ing_parcel *parcel,
                                           const struct ing_parcel_answer *answer, bool *ret_unknown,
                                           struct fg_err *err)
 {
-    struct fg_slice text = fg_slice_sub(answer->body, 0, 300);
+    struct fg_slice text = fg_slice_sub(answer->body, 0, SHOWN_MAX_BYTES);
 
     *ret_unknown = false;
     if (!answer->came)

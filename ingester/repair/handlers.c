@@ -107,13 +107,11 @@ static enum fg_code list_groups(struct answer_listing *listing,
                                 const struct ing_head_group_key *place, bool *ret_more)
 {
     struct ing_query_context *context = listing->query->context;
-    const struct ing_head_chunks_filter all = {
-        .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true};
     struct ing_head_chunk *chunks;
     size_t n;
 
-    if (ing_head_chunks_select(context->chunks, &all, listing->query->arena, &chunks, &n,
-                               listing->err) != FG_OK)
+    if (ing_head_chunks_select(context->chunks, &ing_head_chunks_all, listing->query->arena,
+                               &chunks, &n, listing->err) != FG_OK)
         return listing->err->code;
     for (size_t i = 0, next; i < n; i = next) {
         const struct ing_head_group_key *key = &chunks[i].key.group;

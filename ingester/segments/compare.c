@@ -34,11 +34,8 @@ static enum fg_code find_chunks(const struct ing_compare_head *head, struct fg_a
                                 struct ing_head_chunk **ret_chunks, size_t *ret_count,
                                 struct fg_err *err)
 {
-    return ing_head_chunks_select(
-        head->chunks,
-        &(struct ing_head_chunks_filter){
-            .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true},
-        arena, ret_chunks, ret_count, err);
+    return ing_head_chunks_select(head->chunks, &ing_head_chunks_all, arena, ret_chunks, ret_count,
+                                  err);
 }
 
 /* ---- finding ---- */

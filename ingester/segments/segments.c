@@ -628,11 +628,8 @@ static enum fg_code restore(struct ing_segments *segments, struct fg_err *err)
     struct ing_head_chunk *chunks;
     size_t n;
 
-    if (ing_head_chunks_select(
-            segments->config.chunks,
-            &(struct ing_head_chunks_filter){
-                .any_tenant = true, .start_ns = INT64_MIN, .end_ns = INT64_MAX, .any_state = true},
-            arena, &chunks, &n, err) != FG_OK)
+    if (ing_head_chunks_select(segments->config.chunks, &ing_head_chunks_all, arena, &chunks, &n,
+                               err) != FG_OK)
         return err->code;
     for (size_t i = 0; i < n; i++) {
         const struct ing_segments_chunk chunk = {
