@@ -122,7 +122,7 @@ static enum fg_code put_lost(const struct ing_mend_gap *gap, struct fg_store *st
     uint32_t first, last, cuts;
     enum fg_code code = ing_head_chunks_stored_cuts(store, &cuts, err);
 
-    ing_catalog_losers(gap->after, gap->until, &first, &last);
+    ing_catalog_tenants_between(gap->after, gap->until, &first, &last);
     fg_buf_init(&key, SIZE_MAX);
     fg_buf_init(&value, SIZE_MAX);
     fg_buf_putc(&key, META_LOST);

@@ -92,10 +92,9 @@ enum fg_code ing_catalog_skip_series(struct fg_store *store, struct fg_slice aft
                                      struct fg_slice until, struct fg_store_batch *out,
                                      struct fg_err *err) fg_must_check;
 
-/* Returns the tenants, first and last, of which series between two keys are lost, as above. Of the
- * last one none may be. */
-void ing_catalog_losers(struct fg_slice after, struct fg_slice until, uint32_t *ret_first,
-                        uint32_t *ret_last);
+/* Returns the first and the last tenant that series between two keys, as above, may be of. */
+void ing_catalog_tenants_between(struct fg_slice after, struct fg_slice until, uint32_t *ret_first,
+                                 uint32_t *ret_last);
 
 /* Notes that profiles of these tenants cannot be read: ing_catalog_tenant_lacks(). At the start. */
 void ing_catalog_lose_series(struct ing_catalog *catalog, uint32_t first, uint32_t last);

@@ -373,8 +373,8 @@ enum fg_code ing_catalog_skip_series(struct fg_store *store, struct fg_slice aft
                                                                              : err->code;
 }
 
-void ing_catalog_losers(struct fg_slice after, struct fg_slice until, uint32_t *ret_first,
-                        uint32_t *ret_last)
+void ing_catalog_tenants_between(struct fg_slice after, struct fg_slice until, uint32_t *ret_first,
+                                 uint32_t *ret_last)
 {
     const struct lost_series lost = lost_between(after, until);
 
