@@ -228,10 +228,15 @@ enum fg_code ing_mend_tell(struct fg_store *store, struct ing_head_chunks *chunk
     for (; code == FG_OK && iter->valid; fg_store_iter_next(iter)) {
         struct fg_cur key = fg_cur(fg_slice_sub(iter->key, 1, iter->key.len));
         struct fg_cur value = fg_cur(iter->value);
-        const uint32_t first = fg_cur_be32(&key), last = fg_cur_be32(&key);
-        const uint64_t cuts = fg_cur_varint(&value);
+        uint32_t first = fg_cur_be32(&key), last = fg_cur_be32(&key);
+        uint64_t cuts = fg_cur_varint(&value);
 
-        if (oldest <= cuts)
+        if (!fg_cur_end(&key) || !fg_cur_end(&value)) { /* then of anybody, and of any time */
+            first = 0;
+            last = UINT32_MAX;
+            cuts = UINT32_MAX;
+        }
+        if (oldest != UINT32_MAX && oldest <= cuts)
             ing_catalog_lose_series(catalog, first, last);
         else
             fg_store_delete(&batch, HEAD_META, iter->key);

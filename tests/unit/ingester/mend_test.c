@@ -223,6 +223,12 @@ static void every_start_tells_until_all_is_committed(void **state)
     assert_int_equal(start(f), 0);
     put_chunk(f, CHUNK_OPEN, 7); /* the record is gone, and nothing is told again */
     assert_int_equal(start(f), 0);
+
+    put(f, HEAD_META, FG_LIT("lost?"), FG_LIT("")); /* one that cannot be read */
+    assert_int_equal(start(f), 7);
+    put_chunk(f, CHUNK_COMMITTED, 7);
+    assert_int_equal(start(f), 0);
+    assert_false(has(f, HEAD_META, FG_LIT("lost?")));
 }
 
 /* Services 1 to 3; generation 7 of service 1 is readable, and what follows up to service 3 not. */
