@@ -12,7 +12,7 @@
  *   "query_counts"         -> likewise, what their queries have read
  *   'o', 'o' name          -> targets of forwarding (forward/entry.h)
  *   "agent"                -> empty: the head is an agent's (head_mode.h)
- *   'r' name               -> what is resent to a target (forward/entry.h)
+ *   'r' name, 'p' name     -> what is resent to a target (forward/entry.h)
  *   't' tenant             -> varint tenant number
  *   's' be32 tenant, name  -> varint service number
  *   'l' be32 tenant, be32 tenant -> varint: how often the head had been cut when series of these

@@ -103,6 +103,9 @@ static void put_resend(const json_t *target, struct fg_buf *out)
         fg_buf_printf(out, ": at %s", at);
     }
     fg_buf_printf(out, ", %lld sent", (long long)number_of(resend, "sentProfiles"));
+    if (number_of(resend, "heldTenants") > 0)
+        fg_buf_printf(out, ", %lld tenants not taken now",
+                      (long long)number_of(resend, "heldTenants"));
 }
 
 static void put_target(const json_t *target, int name_width, struct fg_buf *out)

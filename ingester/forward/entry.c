@@ -57,19 +57,32 @@ void ing_outbox_put_resend(struct fg_buf *out, const struct ing_resend *resend)
     fg_buf_putc(out, resend->incomplete);
 }
 
+/* Reads a name, which ends with a NUL in `out`. Returns false if it is none. */
+static bool get_tenant(struct fg_cur *cur, char out[FG_TENANT_MAX_BYTES + 1])
+{
+    struct fg_slice name = fg_cur_lenbytes(cur);
+
+    if (name.len > FG_TENANT_MAX_BYTES || fg_slice_find(name, '\0') != SIZE_MAX)
+        return false;
+    if (name.len > 0)
+        memcpy(out, name.ptr, name.len);
+    out[name.len] = '\0';
+    return true;
+}
+
 bool ing_outbox_get_resend(struct fg_slice in, struct ing_resend *ret_resend)
 {
     struct ing_resend resend = {0};
     struct fg_cur cur = fg_cur(in);
     bool known = fg_cur_u8(&cur) == VERSION;
     uint8_t state = fg_cur_u8(&cur), incomplete;
-    struct fg_slice tenant;
 
     resend.from_ns = fg_cur_zigzag(&cur);
     resend.until_ns = fg_cur_zigzag(&cur);
     resend.begun_wall_ns = fg_cur_zigzag(&cur);
     resend.ended_wall_ns = fg_cur_zigzag(&cur);
-    tenant = fg_cur_lenbytes(&cur);
+    if (!get_tenant(&cur, resend.tenant))
+        return false;
     resend.time_ns = fg_cur_zigzag(&cur);
     resend.id = fg_cur_id(&cur);
     resend.sent = fg_cur_varint(&cur);
@@ -79,15 +92,67 @@ bool ing_outbox_get_resend(struct fg_slice in, struct ing_resend *ret_resend)
     resend.lost = fg_cur_varint(&cur);
     incomplete = fg_cur_u8(&cur);
     if (!known || !fg_cur_end(&cur) || state > RESEND_DONE || incomplete > 1 ||
-        resend.from_ns > resend.until_ns || tenant.len > FG_TENANT_MAX_BYTES ||
-        fg_slice_find(tenant, '\0') != SIZE_MAX)
+        resend.from_ns > resend.until_ns)
         return false;
     resend.state = (enum ing_resend_state)state;
     resend.incomplete = incomplete == 1;
-    if (tenant.len > 0)
-        memcpy(resend.tenant, tenant.ptr, tenant.len);
     *ret_resend = resend;
     return true;
+}
+
+void ing_outbox_put_resend_tenants_key(struct fg_buf *out, struct fg_slice name)
+{
+    fg_buf_putc(out, OUTBOX_RESEND_TENANTS_PREFIX);
+    fg_buf_put(out, name);
+}
+
+void ing_outbox_put_resend_tenants(struct fg_buf *out, int64_t begun_wall_ns,
+                                   const struct ing_resend_tenants *tenants)
+{
+    fg_buf_putc(out, VERSION);
+    fg_buf_zigzag(out, begun_wall_ns);
+    fg_buf_lenbytes(out, fg_cstr(tenants->last));
+    fg_buf_varint(out, tenants->n);
+    for (unsigned i = 0; i < tenants->n; i++) {
+        fg_buf_lenbytes(out, fg_cstr(tenants->places[i].tenant));
+        fg_buf_zigzag(out, tenants->places[i].time_ns);
+        fg_buf_id(out, tenants->places[i].id);
+    }
+}
+
+/* Returns true if the last place comes after the others and is of a tenant that has begun. */
+static bool is_in_order(const struct ing_resend_tenants *tenants)
+{
+    const struct ing_resend_place *place = &tenants->places[tenants->n - 1];
+
+    return strcmp(place->tenant, tenants->n == 1 ? "" : place[-1].tenant) > 0 &&
+           strcmp(place->tenant, tenants->last) <= 0;
+}
+
+bool ing_outbox_get_resend_tenants(struct fg_slice in, int64_t *ret_begun_wall_ns,
+                                   struct ing_resend_tenants *ret_tenants)
+{
+    struct fg_cur cur = fg_cur(in);
+    bool known = fg_cur_u8(&cur) == VERSION;
+    int64_t begun_wall_ns = fg_cur_zigzag(&cur);
+    uint64_t n;
+
+    *ret_tenants = (struct ing_resend_tenants){0};
+    if (!known || !get_tenant(&cur, ret_tenants->last))
+        return false;
+    n = fg_cur_varint(&cur);
+    if (n > RESEND_TENANTS_MAX)
+        return false;
+    while (ret_tenants->n < n) {
+        struct ing_resend_place *place = &ret_tenants->places[ret_tenants->n++];
+
+        if (!get_tenant(&cur, place->tenant) || !is_in_order(ret_tenants))
+            return false;
+        place->time_ns = fg_cur_zigzag(&cur);
+        place->id = fg_cur_id(&cur);
+    }
+    *ret_begun_wall_ns = begun_wall_ns;
+    return fg_cur_end(&cur);
 }
 
 void ing_outbox_put_key(struct fg_buf *out, uint16_t target, uint64_t seq)

@@ -7,7 +7,11 @@
  *                reserved: entries of the target have lesser numbers, so a start gives greater ones
  *   'r' name  -> a resend, written together with 'o' name: u8 1, u8 state, zigzag from, until,
  *                begun, ended, varint-length tenant, zigzag time, id 16 bytes, varint sent, known,
- *                filtered, refused, lost, u8 1: incomplete
+ *                filtered, refused, lost, u8 1: incomplete. Its place is the least one
+ *   'p' name  -> the places of a resend that reads, written together with 'r' name: u8 1, zigzag
+ *                begun, varint-length last tenant, varint n, by tenant n * (varint-length tenant,
+ *                zigzag time, id 16 bytes). It holds if its least place is that of 'r': a version
+ *                that does not know it moves only that one, and sends again what is beyond
  *
  * OUTBOX and OUTBOX_DEAD
  *   be16 target, be64 number of the entry -> as below
@@ -24,7 +28,7 @@
 #ifndef FG_INGESTER_FORWARD_ENTRY_H
 #define FG_INGESTER_FORWARD_ENTRY_H
 
-#include "common/model/tenant_id.h"
+#include "ingester/forward/resend.h"
 #include "ingester/keys.h"
 
 enum {
@@ -35,6 +39,7 @@ enum {
         1 + HEAD_PROFILE_KEY_BYTES + 10 + 10 + 1 + OUTBOX_VIA_MAX * FG_ID_BYTES,
     OUTBOX_META_PREFIX = 'o',
     OUTBOX_RESEND_PREFIX = 'r',
+    OUTBOX_RESEND_TENANTS_PREFIX = 'p',
 };
 
 /* Through which stores a profile has come; the last one has sent it here. */
@@ -57,29 +62,6 @@ struct ing_outbox_meta {
     bool paused;
 };
 
-enum ing_resend_state {
-    RESEND_NONE,
-    RESEND_COMMITS, /* what the head has of before is to be committed first */
-    RESEND_READS,   /* from `tenant` and the place on */
-    RESEND_DONE,
-};
-
-/* A resend: committed profiles of a time are sent to a target, whether it got them before or not.
- * It goes from tenant to tenant, by name, and through the profiles of each by time and id. */
-struct ing_resend {
-    enum ing_resend_state state;
-    int64_t from_ns, until_ns; /* times of profiles, [from, until) */
-    int64_t begun_wall_ns, ended_wall_ns;
-    char tenant[FG_TENANT_MAX_BYTES + 1]; /* that it is at; "": before the first one */
-    int64_t time_ns;                      /* the place: what is up to here in the order of */
-    struct fg_id id;                      /* (time, id) is done */
-    uint64_t sent, known;                 /* the target has them; those that it had before */
-    uint64_t filtered;                    /* the target does not want them */
-    uint64_t refused;                     /* the target refuses them for good */
-    uint64_t lost;                        /* only rollups are left of them */
-    bool incomplete;                      /* data that cannot be read was left out */
-};
-
 /* Append a key of META: of a target, or (an empty name) of the next number. */
 void ing_outbox_put_meta_key(struct fg_buf *out, struct fg_slice name);
 
@@ -95,6 +77,15 @@ void ing_outbox_put_resend(struct fg_buf *out, const struct ing_resend *resend);
 
 /* Reads such a value. Returns false if it is none. */
 bool ing_outbox_get_resend(struct fg_slice in, struct ing_resend *ret_resend) fg_must_check;
+
+/* Append a key of META of the places of a resend, and its value. begun_wall_ns: of the resend. */
+void ing_outbox_put_resend_tenants_key(struct fg_buf *out, struct fg_slice name);
+void ing_outbox_put_resend_tenants(struct fg_buf *out, int64_t begun_wall_ns,
+                                   const struct ing_resend_tenants *tenants);
+
+/* Reads such a value. Returns false if it is none. */
+bool ing_outbox_get_resend_tenants(struct fg_slice in, int64_t *ret_begun_wall_ns,
+                                   struct ing_resend_tenants *ret_tenants) fg_must_check;
 
 /* Appends a key of OUTBOX and OUTBOX_DEAD. */
 void ing_outbox_put_key(struct fg_buf *out, uint16_t target, uint64_t seq);

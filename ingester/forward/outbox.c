@@ -443,11 +443,14 @@ bool ing_outbox_holds(struct ing_outbox *outbox, unsigned target, uint32_t tenan
 
 int64_t ing_outbox_held_ns(struct ing_outbox *outbox, unsigned target)
 {
-    int64_t now_ns = fg_mono_ns(outbox->config.clock), next_mono_ns;
+    int64_t now_ns = fg_mono_ns(outbox->config.clock), next_mono_ns, resend_mono_ns;
+    struct outbox_target *at = &outbox->targets[target];
 
     (void)pthread_mutex_lock(&outbox->lock);
-    next_mono_ns = ing_spans_release(&outbox->targets[target].spans, now_ns);
+    next_mono_ns = ing_spans_release(&at->spans, now_ns);
+    (void)ing_resend_tenants_held(&at->resend_tenants, now_ns, &resend_mono_ns);
     (void)pthread_mutex_unlock(&outbox->lock);
+    next_mono_ns = FG_MIN(next_mono_ns, resend_mono_ns);
     return next_mono_ns == INT64_MAX ? INT64_MAX : next_mono_ns - now_ns;
 }
 
@@ -625,6 +628,7 @@ static bool end_resend(const struct ing_outbox *outbox, struct outbox_target *ta
     if (!ing_outbox_is_resending(target))
         return false;
     target->resend.state = RESEND_DONE;
+    target->resend_tenants = (struct ing_resend_tenants){0};
     target->resend.incomplete = true;
     target->resend.ended_wall_ns = fg_wall_ns(outbox->config.clock);
     target->meta_changes++;
@@ -658,6 +662,7 @@ bool ing_outbox_get_resending(struct ing_outbox *outbox, unsigned target,
                               struct ing_resend *ret_resend)
 {
     bool failing = ing_head_writer_is_failing(outbox->config.writer), goes_on;
+    int64_t now_ns = fg_mono_ns(outbox->config.clock);
     struct outbox_target *at = &outbox->targets[target];
 
     fg_assert(target < outbox->n_targets);
@@ -665,27 +670,52 @@ bool ing_outbox_get_resending(struct ing_outbox *outbox, unsigned target,
         atomic_store(&outbox->turned_away, true);
     (void)pthread_mutex_lock(&outbox->lock);
     *ret_resend = at->resend;
-    goes_on = ing_outbox_is_resending(at) && !at->paused && !failing;
+    goes_on = ing_outbox_is_resending(at) && !at->paused && !failing &&
+              (at->resend.state != RESEND_READS ||
+               ing_resend_tenants_next(&at->resend_tenants, now_ns, ret_resend));
     (void)pthread_mutex_unlock(&outbox->lock);
     return goes_on;
 }
 
-static bool same_resend(const struct ing_resend *a, const struct ing_resend *b)
+/* Takes over what a page has done. Locked. */
+static void note_page(struct outbox_target *target, const struct ing_resend *now)
 {
-    return a->state == b->state && a->begun_wall_ns == b->begun_wall_ns &&
-           a->time_ns == b->time_ns && fg_id_eq(a->id, b->id) && strcmp(a->tenant, b->tenant) == 0;
+    struct ing_resend_tenants *tenants = &target->resend_tenants;
+
+    if (now->state == RESEND_DONE && tenants->n > 0) { /* no other tenant follows those that wait */
+        tenants->all_begun = true;
+        tenants->yields = false;
+        return;
+    }
+    if (now->state == RESEND_READS)
+        ing_resend_tenants_note(tenants, now);
+    target->resend = *now;
+    target->meta_changes++;
 }
 
-void ing_outbox_note_resend(struct ing_outbox *outbox, unsigned target,
+bool ing_outbox_note_resend(struct ing_outbox *outbox, unsigned target,
                             const struct ing_resend *before, const struct ing_resend *now)
 {
     struct outbox_target *at = &outbox->targets[target];
+    bool same, done;
 
     (void)pthread_mutex_lock(&outbox->lock);
-    if (same_resend(&at->resend, before)) {
-        at->resend = *now;
-        at->meta_changes++;
-    }
+    /* No other page of it was read meanwhile, but an operator may have ended it. */
+    same = at->resend.state == before->state && at->resend.begun_wall_ns == before->begun_wall_ns;
+    if (same)
+        note_page(at, now);
+    done = same && at->resend.state == RESEND_DONE;
+    (void)pthread_mutex_unlock(&outbox->lock);
+    return done;
+}
+
+void ing_outbox_hold_resend(struct ing_outbox *outbox, unsigned target, const char *tenant,
+                            int64_t for_ns)
+{
+    int64_t until_mono_ns = fg_time_add(fg_mono_ns(outbox->config.clock), for_ns);
+
+    (void)pthread_mutex_lock(&outbox->lock);
+    ing_resend_tenants_hold(&outbox->targets[target].resend_tenants, tenant, until_mono_ns);
     (void)pthread_mutex_unlock(&outbox->lock);
 }
 
@@ -705,6 +735,7 @@ enum fg_code ing_outbox_resend(struct ing_outbox *outbox, unsigned target, int64
                                          .from_ns = from_ns,
                                          .until_ns = until_ns,
                                          .begun_wall_ns = wall_ns};
+        at->resend_tenants = (struct ing_resend_tenants){0};
         at->meta_changes++;
         at->told = false;
         note_ready(at);
@@ -729,6 +760,7 @@ enum fg_code ing_outbox_end_resend(struct ing_outbox *outbox, unsigned target, s
 
 struct ing_outbox_numbers ing_outbox_numbers(struct ing_outbox *outbox, unsigned target)
 {
+    int64_t now_ns = fg_mono_ns(outbox->config.clock), next_mono_ns;
     struct outbox_target *at = &outbox->targets[target];
     struct ing_outbox_numbers numbers;
 
@@ -747,6 +779,7 @@ struct ing_outbox_numbers ing_outbox_numbers(struct ing_outbox *outbox, unsigned
         .held_tenants = at->spans.n_holds,
         .paused = at->paused,
         .resend = at->resend,
+        .resend_held_tenants = ing_resend_tenants_held(&at->resend_tenants, now_ns, &next_mono_ns),
     };
     memcpy(numbers.dropped, at->dropped, sizeof numbers.dropped);
     (void)pthread_mutex_unlock(&outbox->lock);

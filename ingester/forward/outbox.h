@@ -165,18 +165,25 @@ bool ing_outbox_hold(struct ing_outbox *outbox, unsigned target, uint32_t tenant
 /* Returns true if a tenant is held. */
 bool ing_outbox_holds(struct ing_outbox *outbox, unsigned target, uint32_t tenant);
 
-/* Returns in how long the next hold ends; INT64_MAX: no tenant is held. */
+/* Returns in how long the next hold ends, of spans or of a resend; INT64_MAX: no tenant is held. */
 int64_t ing_outbox_held_ns(struct ing_outbox *outbox, unsigned target);
 
-/* Copies what is resent to a target. Returns true if a resend is under way and may go on: the
- * target is not paused, and the store takes writes. Does not block; neither does the next one. */
+/* Copies what is resent to a target, with the place of the next page. Returns true if a resend is
+ * under way and may go on: the target is not paused, the store takes writes, and not all tenants
+ * are held that have begun. Does not block; neither do the next two. */
 bool ing_outbox_get_resending(struct ing_outbox *outbox, unsigned target,
                               struct ing_resend *ret_resend);
 
-/* Notes how far a resend has come, which is written with the next reports. Ignored if `before`,
- * from where it went on, is no longer the state: an operator has ended it meanwhile. */
-void ing_outbox_note_resend(struct ing_outbox *outbox, unsigned target,
+/* Notes how far a resend has come with a page, which is written with the next reports. before: as
+ * ing_outbox_get_resending() gave it. Ignored if an operator has ended the resend meanwhile. now:
+ * RESEND_DONE if no tenant follows; the resend goes on as long as others are not done. Returns true
+ * if it is done. */
+bool ing_outbox_note_resend(struct ing_outbox *outbox, unsigned target,
                             const struct ing_resend *before, const struct ing_resend *now);
+
+/* Holds a tenant of a resend for so long: pages of others come meanwhile. A restart ends it. */
+void ing_outbox_hold_resend(struct ing_outbox *outbox, unsigned target, const char *tenant,
+                            int64_t for_ns);
 
 /* ---- operators ---- */
 
@@ -240,6 +247,7 @@ struct ing_outbox_numbers {
     uint32_t held_tenants; /* those whose hold has ended since the last take included */
     bool paused;
     struct ing_resend resend;
+    uint32_t resend_held_tenants; /* of the resend */
 };
 
 /* Returns the numbers of a target. */

@@ -37,8 +37,9 @@ struct outbox_target {
     struct ing_spans spans;
     uint64_t reserve; /* what META will say with the next write */
     bool paused;
-    struct ing_resend resend;
-    uint64_t meta_changes, meta_written; /* of the two above; the store lacks those between */
+    struct ing_resend resend;                 /* with the place that was noted last */
+    struct ing_resend_tenants resend_tenants; /* of RESEND_READS */
+    uint64_t meta_changes, meta_written; /* of the three above; the store lacks those between */
     bool told;                           /* on_ready was called since the last vain take */
     bool to_tell;                        /* it is to be called */
     uint64_t done, dropped[OUTBOX_REASONS], dead;

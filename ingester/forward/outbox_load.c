@@ -104,25 +104,67 @@ static struct known *find_known(const struct outbox_loading *loading, const char
     return NULL;
 }
 
+/* Reads a record of META under a key that put_key() makes. *ret_found: there is one. */
+static enum fg_code get_meta(const struct outbox_loading *loading,
+                             void (*put_key)(struct fg_buf *out, struct fg_slice name),
+                             const char *name, struct fg_buf *out, bool *ret_found)
+{
+    struct fg_buf key;
+    enum fg_code code;
+
+    *ret_found = false;
+    fg_buf_init(&key, SIZE_MAX);
+    put_key(&key, fg_cstr(name));
+    code = fg_store_get(loading->outbox->config.store, HEAD_META, fg_buf_slice(&key), out,
+                        ret_found, loading->err);
+    fg_buf_done(&key);
+    return code;
+}
+
+/* Takes the places of all tenants, unless they are of another moment than the resend itself, which
+ * a version that does not know them has moved since. */
+static void take_tenants(struct outbox_loading *loading, struct outbox_target *target,
+                         struct fg_slice record)
+{
+    struct ing_resend least = target->resend;
+    struct ing_resend_tenants tenants;
+    int64_t begun_wall_ns;
+
+    if (!ing_outbox_get_resend_tenants(record, &begun_wall_ns, &tenants)) {
+        ing_damage_repaired(loading->outbox->config.damage,
+                            "resend to forward target %s: the places of its tenants cannot be "
+                            "read, and some profiles are sent again",
+                            target->name);
+        return;
+    }
+    ing_resend_tenants_least(&tenants, &least);
+    if (begun_wall_ns == target->resend.begun_wall_ns &&
+        strcmp(least.tenant, target->resend.tenant) == 0 &&
+        least.time_ns == target->resend.time_ns && fg_id_eq(least.id, target->resend.id))
+        target->resend_tenants = tenants;
+}
+
 /* Reads what is resent to a target. An unreadable record is forgotten: an operator may begin it
  * again. */
 static enum fg_code load_resend(struct outbox_loading *loading, struct outbox_target *target)
 {
-    struct ing_outbox *outbox = loading->outbox;
-    struct fg_buf key, value;
-    bool found = false;
+    struct fg_buf value;
     enum fg_code code;
+    bool found;
 
-    fg_buf_init(&key, SIZE_MAX);
     fg_buf_init(&value, SIZE_MAX);
-    ing_outbox_put_resend_key(&key, fg_cstr(target->name));
-    code = fg_store_get(outbox->config.store, HEAD_META, fg_buf_slice(&key), &value, &found,
-                        loading->err);
+    code = get_meta(loading, ing_outbox_put_resend_key, target->name, &value, &found);
     if (found && !ing_outbox_get_resend(fg_buf_slice(&value), &target->resend))
-        ing_damage_repaired(outbox->config.damage,
+        ing_damage_repaired(loading->outbox->config.damage,
                             "resend to forward target %s: its record cannot be read, and it ends",
                             target->name);
-    fg_buf_done(&key);
+    if (code == FG_OK && target->resend.state == RESEND_READS) {
+        ing_resend_tenants_set(&target->resend_tenants, &target->resend);
+        fg_buf_clear(&value);
+        code = get_meta(loading, ing_outbox_put_resend_tenants_key, target->name, &value, &found);
+        if (found)
+            take_tenants(loading, target, fg_buf_slice(&value));
+    }
     fg_buf_done(&value);
     return code;
 }
@@ -312,6 +354,9 @@ static void forget_removed(struct outbox_loading *loading)
         fg_store_delete(&loading->batch, HEAD_META, fg_buf_slice(&key));
         fg_buf_clear(&key);
         ing_outbox_put_resend_key(&key, name);
+        fg_store_delete(&loading->batch, HEAD_META, fg_buf_slice(&key));
+        fg_buf_clear(&key);
+        ing_outbox_put_resend_tenants_key(&key, name);
         fg_store_delete(&loading->batch, HEAD_META, fg_buf_slice(&key));
         fg_buf_done(&key);
         ing_outbox_put_next_number(loading->next_number, &loading->batch);

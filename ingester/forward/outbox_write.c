@@ -108,17 +108,38 @@ void ing_outbox_put_next_number(uint32_t next, struct fg_store_batch *out)
     fg_buf_done(&value);
 }
 
-static void put_resend(const struct outbox_target *target, struct fg_store_batch *out)
+/* The places of a resend, which it has while it reads. */
+static void put_resend_tenants(const struct outbox_target *target, struct fg_store_batch *out)
 {
     struct fg_buf key, value;
 
-    if (target->resend.state == RESEND_NONE) /* the store has none either */
+    fg_buf_init(&key, SIZE_MAX);
+    fg_buf_init(&value, SIZE_MAX);
+    ing_outbox_put_resend_tenants_key(&key, fg_cstr(target->name));
+    ing_outbox_put_resend_tenants(&value, target->resend.begun_wall_ns, &target->resend_tenants);
+    if (target->resend.state == RESEND_READS)
+        fg_store_put(out, HEAD_META, fg_buf_slice(&key), fg_buf_slice(&value));
+    else
+        fg_store_delete(out, HEAD_META, fg_buf_slice(&key));
+    fg_buf_done(&key);
+    fg_buf_done(&value);
+}
+
+static void put_resend(const struct outbox_target *target, struct fg_store_batch *out)
+{
+    struct ing_resend resend = target->resend;
+    struct fg_buf key, value;
+
+    if (resend.state == RESEND_NONE) /* the store has none either */
         return;
+    if (resend.state == RESEND_READS)
+        ing_resend_tenants_least(&target->resend_tenants, &resend);
     fg_buf_init(&key, SIZE_MAX);
     fg_buf_init(&value, SIZE_MAX);
     ing_outbox_put_resend_key(&key, fg_cstr(target->name));
-    ing_outbox_put_resend(&value, &target->resend);
+    ing_outbox_put_resend(&value, &resend);
     fg_store_put(out, HEAD_META, fg_buf_slice(&key), fg_buf_slice(&value));
+    put_resend_tenants(target, out);
     fg_buf_done(&key);
     fg_buf_done(&value);
 }

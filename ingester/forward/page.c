@@ -1,5 +1,7 @@
 #include "ingester/forward/page.h"
 
+#include "common/base/time.h"
+
 #include <stdlib.h>
 
 enum {
@@ -32,13 +34,6 @@ void ing_page_pass(const struct ing_page_item *item, struct ing_resend *resend)
 {
     resend->time_ns = item->time_ns;
     resend->id = item->id;
-}
-
-/* All up to this time is done. */
-static void pass_time(struct ing_resend *resend, int64_t time_ns)
-{
-    resend->time_ns = time_ns;
-    resend->id = (struct fg_id){UINT64_MAX, UINT64_MAX};
 }
 
 /* ---- a slice ---- */
@@ -242,7 +237,7 @@ static void take_slice(struct page_reading *reading, const struct page_slice *sl
             FG_MIN(FG_MAX(page->after.time_ns - began_ns, FG_MS_NS), reader->slice_ns);
         return;
     }
-    pass_time(&page->after, end_ns);
+    ing_resend_pass_time(&page->after, end_ns);
     if (slice->bytes < PAGE_MAX_BYTES / 4)
         reader->slice_ns = FG_MIN(2 * reader->slice_ns, SLICE_MAX_NS);
 }
@@ -257,7 +252,7 @@ static enum fg_code read_slices(struct page_reading *reading)
                                 page->after.until_ns - 1);
         enum fg_code code;
 
-        if (page->after.time_ns >= page->after.until_ns - 1)
+        if (ing_resend_is_between_tenants(&page->after))
             return FG_OK;
         code = read_slice(reading, end_ns, false, &slice);
         if (code == FG_E_CORRUPT) { /* what is damaged stays so: the rest is sent */
@@ -307,7 +302,7 @@ static enum fg_code begin_tenant(struct page_reading *reading, struct fg_slice n
     resend->lost += counts.lost;
     memset(resend->tenant, 0, sizeof resend->tenant);
     memcpy(resend->tenant, name.ptr, FG_MIN(name.len, sizeof resend->tenant - 1));
-    pass_time(resend, fg_time_add(resend->from_ns, -1));
+    ing_resend_pass_time(resend, fg_time_add(resend->from_ns, -1));
     reading->reader->slice_ns = SLICE_FIRST_NS;
     return FG_OK;
 }
@@ -356,7 +351,7 @@ enum fg_code ing_page_read(struct ing_page_reader *reader, const struct ing_past
         reader->slice_ns = SLICE_FIRST_NS;
     if (resend->state == RESEND_COMMITS)
         code = commit(&reading);
-    else if (resend->tenant[0] == '\0' || resend->time_ns >= resend->until_ns - 1)
+    else if (ing_resend_is_between_tenants(resend))
         code = next_tenant(&reading, now_wall_ns);
     else
         code = read_slices(&reading);

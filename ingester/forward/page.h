@@ -1,5 +1,5 @@
 /*
- * The pages of a resend (entry.h): the profiles of one tenant that follow its place, in the order
+ * The pages of a resend (resend.h): the profiles of one tenant that follow its place, in the order
  * of (time, id), as many as fit in PAGE_MAX_BYTES. A page is read from a slice of time, whose
  * length follows how much there is in it: so blocks are read about once, and memory is that of one
  * page.
@@ -9,8 +9,8 @@
 #ifndef FG_INGESTER_FORWARD_PAGE_H
 #define FG_INGESTER_FORWARD_PAGE_H
 
-#include "ingester/forward/entry.h"
 #include "ingester/forward/past.h"
+#include "ingester/forward/resend.h"
 
 #include <stdatomic.h>
 
@@ -25,8 +25,8 @@ struct ing_page_item {
 struct ing_page {
     struct ing_page_item *items; /* ascending by (time, id), each once */
     size_t n;
-    /* The resend before and after it: the place after its last item or slice, or DONE. Without what
-     * is counted when items are sent. */
+    /* The resend before and after it: the place after its last item or slice; DONE if no tenant
+     * follows. Without what is counted when items are sent. */
     struct ing_resend before, after;
 };
 

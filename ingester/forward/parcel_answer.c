@@ -50,7 +50,7 @@ static enum ing_sender_result hold_batches(struct ing_parcel *parcel,
     /* Batches of a round may be beyond limits of different lengths. */
     if (parcel->round_denied || parcel->round_limited)
         for_ns = FG_MAX(for_ns, parcel->held_ns);
-    /* A resend waits as a whole (README.md#resends). */
+    /* A page, which is of one tenant, holds it when it ends. */
     if (!ing_parcel_has_tenants(parcel) ||
         (!ing_parcel_is_of_page(parcel) &&
          !ing_outbox_hold(parcel->common->outbox, parcel->span.target,
@@ -84,8 +84,13 @@ static enum ing_sender_result hold_limited(struct ing_parcel *parcel,
  * that. */
 static void let_others_pass(struct ing_parcel *parcel, struct ing_parcel_batch *batches, size_t n)
 {
-    if (!ing_parcel_has_tenants(parcel) || ing_parcel_is_of_page(parcel) ||
-        !ing_outbox_hold(parcel->common->outbox, parcel->span.target,
+    if (!ing_parcel_has_tenants(parcel))
+        return;
+    if (ing_parcel_is_of_page(parcel)) {
+        parcel->held_ns = FG_MAX(parcel->held_ns, parcel->common->pass_ns);
+        return;
+    }
+    if (!ing_outbox_hold(parcel->common->outbox, parcel->span.target,
                          ing_parcel_tenant_of(parcel->first), parcel->common->pass_ns))
         return;
     for (size_t i = 0; i < n; i++)
@@ -151,8 +156,10 @@ static bool take_stored(struct ing_parcel *parcel, struct ing_parcel_batch *batc
     if (n != batch->n || !take_refused(parcel, batch, result))
         return false;
     for (uint32_t i = 0; i < batch->n; i++)
-        if (batch->items[i]->state == ITEM_OPEN)
+        if (batch->items[i]->state == ITEM_OPEN) {
             ing_parcel_close_item(batch->items[i], OUTBOX_DONE);
+            batch->items[i]->known = result->known == n; /* a page's batch has one profile */
+        }
     if (batch->is_short)
         note_known(parcel);
     parcel->n_stored += result->stored;

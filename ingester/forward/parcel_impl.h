@@ -29,9 +29,11 @@ enum item_state {
 struct ing_parcel_item {
     struct ing_outbox_item *outbox;
     enum item_state state;
-    bool define; /* the target has asked for its stacks */
-    bool whole;  /* ... for whole ids of them */
-    bool alone;  /* in a batch of its own, since one with others was refused */
+    bool define;   /* the target has asked for its stacks */
+    bool whole;    /* ... for whole ids of them */
+    bool alone;    /* in a batch of its own, since one with others was refused */
+    bool filtered; /* the target does not want it: it is closed */
+    bool known;    /* of a page: the target had it before */
 };
 
 /* A batch of the round. */
@@ -88,7 +90,8 @@ enum fg_code ing_parcel_make_page_batches(struct ing_parcel *parcel,
                                           struct fg_err *err) fg_must_check;
 
 /* Notes how far the resend has come: up to the first profile that is to be sent again. The target
- * will know the later profiles that it already has. */
+ * will know the later profiles that it already has, and they count then. Holds the tenant if the
+ * target takes nothing of it now. */
 void ing_parcel_note_page(const struct ing_parcel *parcel);
 
 /* ---- parcel_wanted.c ---- */

@@ -6,30 +6,39 @@ enum {
     PAGE_ROUND_MAX = 128, /* each is a batch */
 };
 
-/* Notes how far the resend has come: up to the first profile that is to be sent again. The target
- * will know the later profiles that it already has. */
+/* Counts a profile that the resend has passed. */
+static void count_passed(const struct ing_parcel_item *item, struct ing_resend *resend)
+{
+    if (item->outbox->outcome == OUTBOX_REFUSED) {
+        resend->refused++;
+    } else if (item->filtered) {
+        resend->filtered++;
+    } else {
+        resend->sent++;
+        resend->known += item->known;
+    }
+}
+
 void ing_parcel_note_page(const struct ing_parcel *parcel)
 {
     const struct ing_page *page = &parcel->page;
     struct ing_resend now = page->after;
     size_t done = 0;
 
-    while (done < parcel->n_items && parcel->items[done].state == ITEM_CLOSED) {
-        now.refused += parcel->outbox_items[done].outcome == OUTBOX_REFUSED;
+    while (done < parcel->n_items && parcel->items[done].state == ITEM_CLOSED)
         done++;
-    }
     if (done < page->n) {
         now = page->before;
         now.incomplete = page->after.incomplete;
-        for (size_t i = 0; i < done; i++)
-            now.refused += parcel->outbox_items[i].outcome == OUTBOX_REFUSED;
         if (done > 0)
             ing_page_pass(&page->items[done - 1], &now);
     }
-    now.sent += parcel->n_stored + parcel->n_known;
-    now.known += parcel->n_known;
-    now.filtered += parcel->n_filtered;
-    ing_outbox_note_resend(parcel->common->outbox, parcel->span.target, &page->before, &now);
+    for (size_t i = 0; i < done; i++)
+        count_passed(&parcel->items[i], &now);
+    (void)ing_outbox_note_resend(parcel->common->outbox, parcel->span.target, &page->before, &now);
+    if (parcel->held_ns > 0)
+        ing_outbox_hold_resend(parcel->common->outbox, parcel->span.target, page->before.tenant,
+                               parcel->held_ns);
 }
 
 enum fg_code ing_parcel_read_page(struct ing_parcel *parcel, struct ing_outbox_item **ret_found,

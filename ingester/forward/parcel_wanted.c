@@ -79,6 +79,14 @@ static enum fg_code choose_types(struct ing_parcel *parcel, struct fg_batch *bat
     return FG_OK;
 }
 
+/* The target does not want it. */
+static void leave_out(struct ing_parcel *parcel, struct ing_parcel_item *item)
+{
+    ing_parcel_close_item(item, OUTBOX_DONE);
+    item->filtered = true;
+    parcel->n_filtered++;
+}
+
 /* Leaves the profiles that the target wants, and notes whose they are. */
 enum fg_code ing_parcel_keep_wanted(struct ing_parcel *parcel, struct fg_batch *batch,
                                     const struct ing_export_profile *profiles,
@@ -96,17 +104,14 @@ enum fg_code ing_parcel_keep_wanted(struct ing_parcel *parcel, struct fg_batch *
             batch->profiles[n] = batch->profiles[i];
             items[n++] = item;
         } else {
-            ing_parcel_close_item(item, OUTBOX_DONE);
-            parcel->n_filtered++;
+            leave_out(parcel, item);
         }
     }
     batch->n_profiles = n;
     if (choose_types(parcel, batch, err) != FG_OK)
         return err->code;
-    for (uint32_t i = 0; i < n && batch->n_types == 0; i++) {
-        ing_parcel_close_item(items[i], OUTBOX_DONE);
-        parcel->n_filtered++;
-    }
+    for (uint32_t i = 0; i < n && batch->n_types == 0; i++)
+        leave_out(parcel, items[i]);
     if (batch->n_types == 0)
         batch->n_profiles = 0;
     return FG_OK;

@@ -34,14 +34,13 @@ static void fail_page(struct forward_sending *sending)
     ing_sender_finish(sending);
 }
 
-static void tell_resend(const struct forward_sending *sending)
+static void tell_done(const struct forward_sending *sending)
 {
     const struct ing_resend *after = &sending->page.after;
 
-    if (after->state == RESEND_DONE)
-        fg_log_info("everything was resent", fg_ls("target", sending->target->conf->settings.name),
-                    fg_lu("profiles", after->sent), fg_lu("known", after->known),
-                    fg_lu("refused", after->refused), fg_lu("lost", after->lost));
+    fg_log_info("everything was resent", fg_ls("target", sending->target->conf->settings.name),
+                fg_lu("profiles", after->sent), fg_lu("known", after->known),
+                fg_lu("refused", after->refused), fg_lu("lost", after->lost));
 }
 
 static void on_read(struct fg_job *job)
@@ -66,9 +65,9 @@ static void on_read(struct fg_job *job)
                                                                    target->number, &sending->page));
         return;
     }
-    ing_outbox_note_resend(sender->config.common.outbox, target->number, &sending->page.before,
-                           &sending->page.after);
-    tell_resend(sending);
+    if (ing_outbox_note_resend(sender->config.common.outbox, target->number, &sending->page.before,
+                               &sending->page.after))
+        tell_done(sending);
     ing_sender_finish(sending);
 }
 
@@ -97,10 +96,6 @@ void ing_sender_finish_resend(const struct forward_sending *sending)
     struct ing_sender *sender = sending->target->sender;
 
     sender->resending = false;
-    /* Its tenant is held: others may be, too, and none comes before its turn. */
-    if (sending->parcel != NULL && sending->parcel->held_ns > 0)
-        sending->target->resend_mono_ns =
-            fg_time_add(ing_sender_now(sender), sending->parcel->held_ns);
     for (unsigned i = 0; i < sender->n_targets; i++)
         sender->targets[i].ready = true;
 }

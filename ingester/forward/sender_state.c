@@ -65,12 +65,15 @@ void ing_sender_count(const struct forward_sender_target *target,
         fg_metric_add(target->metrics, retries[sending->result], 1);
 }
 
-static void set_resend(const struct forward_sender_target *target, const struct ing_resend *resend)
+static void set_resend(const struct forward_sender_target *target,
+                       const struct ing_outbox_numbers *numbers)
 {
+    const struct ing_resend *resend = &numbers->resend;
     bool goes_on = resend->state == RESEND_COMMITS || resend->state == RESEND_READS;
     int64_t at_ns = FG_MAX(resend->time_ns, resend->from_ns);
 
     fg_metric_set(target->metrics, FORWARD_RESENDING, goes_on);
+    fg_metric_set(target->metrics, FORWARD_RESEND_HELD, numbers->resend_held_tenants);
     fg_metric_set(target->metrics, FORWARD_RESEND_TIME,
                   goes_on && at_ns > 0 ? at_ns / FG_SECOND_NS : 0);
 }
@@ -106,7 +109,7 @@ void ing_sender_on_scrape(void *arg)
         for (unsigned reason = 0; reason < OUTBOX_REASONS; reason++)
             fg_metric_set_total(target->metrics, dropped[reason], numbers.dropped[reason]);
         fg_metric_set_total(target->metrics, FORWARD_REFUSED_PUSHES, numbers.refused_pushes);
-        set_resend(target, &numbers.resend);
+        set_resend(target, &numbers);
         (void)pthread_mutex_lock(&target->lock);
         fg_metric_set(target->metrics, FORWARD_PAUSED, numbers.paused || target->shows_denied);
         fg_metric_set(target->metrics, FORWARD_UNREAD, target->shows_unread);
@@ -223,8 +226,9 @@ bool ing_sender_is_unread(struct ing_sender *sender, unsigned target)
 }
 
 /* Describes the resend in progress, or the last one. */
-static void write_resend(const struct ing_resend *resend, struct fg_json_writer *out)
+static void write_resend(const struct ing_outbox_numbers *numbers, struct fg_json_writer *out)
 {
+    const struct ing_resend *resend = &numbers->resend;
     static const char *const states[] = {
         [RESEND_COMMITS] = "committing", [RESEND_READS] = "sending", [RESEND_DONE] = "done"};
 
@@ -240,6 +244,7 @@ static void write_resend(const struct ing_resend *resend, struct fg_json_writer 
     if (resend->state == RESEND_READS && resend->tenant[0] != '\0') {
         fg_json_put_cstr(out, "tenant", resend->tenant);
         fg_json_put_i64(out, "atMs", FG_MAX(resend->time_ns, resend->from_ns) / FG_MS_NS);
+        fg_json_put_u64(out, "heldTenants", numbers->resend_held_tenants);
     }
     fg_json_put_u64(out, "sentProfiles", resend->sent);
     fg_json_put_u64(out, "knownProfiles", resend->known);
@@ -267,7 +272,7 @@ static void write_numbers(const struct ing_outbox_numbers *numbers, int64_t now_
     for (unsigned i = 0; i < OUTBOX_REASONS; i++)
         fg_json_put_u64(out, ing_outbox_reasons[i], numbers->dropped[i]);
     fg_json_end(out);
-    write_resend(&numbers->resend, out);
+    write_resend(numbers, out);
 }
 
 /* In a word: what comes first of what keeps profiles from being sent. Locked. */

@@ -266,6 +266,12 @@ def state_of(server, name="central"):
     return next(one for one in json.loads(body)["targets"] if one["name"] == name)
 
 
+def ask(server, verb, name="central"):
+    """Has a server pause, resume, drop or resend what it forwards to a target."""
+    status, body = flamegrid.Client(server.port).send("POST", "/api/forward/%s/%s" % (name, verb), headers=flamegrid.ACTION)
+    flamegrid.check(status == 200, "%s: %d %s", verb, status, body)
+
+
 def resend(server, *arguments):
     done = subprocess.run([flamegrid.binary(), "forward", "resend", "central", "--url", "http://127.0.0.1:%d" % server.port, *arguments],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60)
@@ -317,9 +323,7 @@ def resend_with_kills(seed, seconds):
         with Clients(node.port, ledger, 0.001):
             time.sleep(4)
         send_again(node.port, ledger)
-        client = flamegrid.Client(node.port, headers={"X-Flamegrid-Action": "test"})
-        status, answer = client.send("POST", "/api/forward/central/drop")
-        flamegrid.check(status == 200, "%d %s", status, answer)
+        ask(node, "drop")
         flamegrid.check(resend(node)[0] != 0, "a resend without --from has begun")
         flamegrid.check(resend(node, "--from", "2025-01-01", "--until", "2025-01-01")[0] != 0, "a resend of nothing has begun")
         status, output = resend(node, "--from", "2025-01-01")
@@ -350,8 +354,7 @@ def resend_is_ended(seed):
         with Clients(node.port, ledger, 0.01):
             time.sleep(1)
         wait_sent(node)
-        client = flamegrid.Client(node.port, headers={"X-Flamegrid-Action": "test"})
-        flamegrid.check(client.send("POST", "/api/forward/central/pause")[0] == 200, "pause")
+        ask(node, "pause")
         status, output = resend(node, "--from", "2025-01-01")
         flamegrid.check(status == 0, "%d %s", status, output)
         time.sleep(1)
@@ -644,17 +647,52 @@ def held_tenants():
         try:
             with flamegrid.Server("--multitenancy_enabled", "true", *targets(target(there.server_port, protocol="push"))) as node:
                 node.start().wait_ready()
-                node.operate("POST", "/api/forward/central/pause")
+                ask(node, "pause")
                 for number in range(10):
                     status, body = flamegrid.Client(node.port, headers={"X-Scope-OrgID": "ab"[number % 2]}).send(
                         "POST", "/ingest?name=shop&from=%d" % (START_S + number), b"main;work 3\n")
                     flamegrid.check(status == 200, "%d %s", status, body)
-                node.operate("POST", "/api/forward/central/resume")
+                ask(node, "resume")
                 wait_until("both are held", lambda: metric(node, "flamegrid_forward_held_tenants") == 2)
                 with Limiting.lock:
                     del handler.limits["b"]
                 wait_until("all of b is there", lambda: handler.counts.get("b") == 5, 60)
                 flamegrid.check(handler.counts.get("a", 0) == 0 and metric(node, "flamegrid_forward_pending_profiles") >= 5, "%s", handler.counts)
+        finally:
+            there.shutdown()
+
+
+def resend_held_tenants(seed):
+    """A resend passes a tenant that the target does not take, comes back to it, and after a kill sends nothing of the others again."""
+    handler = type("Handler", (Limiting,), {"limits": {"a": 600, "b": 1}, "counts": {}})
+    tenants, each = "abcd", 5
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as there:
+        threading.Thread(target=there.serve_forever, daemon=True).start()
+        try:
+            with flamegrid.Server("--multitenancy_enabled", "true", *COMMITTING, *targets(target(there.server_port, protocol="push"))) as node:
+                node.start().wait_ready()
+                ask(node, "pause")
+                for number in range(each * len(tenants)):
+                    status, body = flamegrid.Client(node.port, headers={"X-Scope-OrgID": tenants[number % len(tenants)]}).send(
+                        "POST", "/ingest?name=shop&from=%d" % (START_S + number), b"main;work 3\n")
+                    flamegrid.check(status == 200, "%d %s", status, body)
+                for verb in ("drop", "resume", "resend?from=2020-01-01&until=now"):
+                    ask(node, verb)
+                wait_until("c and d are there", lambda: handler.counts.get("c") == handler.counts.get("d") == each)
+                wait_until("a and b are held", lambda: state_of(node)["resend"]["heldTenants"] == 2)
+                with Limiting.lock:
+                    del handler.limits["b"]
+                wait_until("b is there", lambda: handler.counts.get("b") == each)
+                wait_until("only a is held", lambda: metric(node, "flamegrid_forward_resend_held_tenants") == 1)
+                flamegrid.check(state_of(node)["resend"]["sentProfiles"] == each * 3, "%s", state_of(node))
+                time.sleep(random.Random(seed).uniform(0.5, 1.5))  # the places are written five times a second
+                node.kill()
+                with Limiting.lock:
+                    del handler.limits["a"]
+                node.start().wait_ready()
+                resent = wait_resent(node)
+                flamegrid.check(resent["sentProfiles"] == each * len(tenants) and not resent["incomplete"], "%s", resent)
+                flamegrid.check(handler.counts == dict.fromkeys(tenants, each), "%s", handler.counts)
         finally:
             there.shutdown()
 
@@ -674,11 +712,11 @@ def full_tenant():
             for number in range(3):
                 push("a", "first%d" % number)
             wait_sent(node)
-            node.operate("POST", "/api/forward/central/pause")
+            ask(node, "pause")
             for number in range(10):
                 push("a", "further%d" % number)
                 push("b", "shop%d" % (number % 3))
-            node.operate("POST", "/api/forward/central/resume")
+            ask(node, "resume")
             wait_until("all of b is there", lambda: metric(node, "flamegrid_forward_pending_profiles") == 10, 30)
             flamegrid.check(state_of(node)["sentProfiles"] == 13, "%s", state_of(node))
             log = node.log_tail()
@@ -758,6 +796,7 @@ def main():
         tally.run("forward: 200 with nonsense, %s" % protocol, nonsense, 200, protocol)
         tally.run("forward: 400 of a proxy, %s" % protocol, nonsense, 400, protocol)
     tally.run("forward: two tenants beyond their limits", held_tenants)
+    tally.run("forward: a resend, two tenants beyond their limits", resend_held_tenants, seed)
     tally.run("forward: a tenant that may have no further series", full_tenant)
     tally.run("forward: a file of the settings that is missing", missing_file, seed)
     tally.run("forward: tokens of OAuth 2", oauth2)

@@ -14,8 +14,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fg_slice in = fg_bytes(data, size), reason, rest;
     struct ing_outbox_entry entry;
     struct ing_outbox_meta meta;
+    struct ing_resend_tenants tenants;
     struct ing_resend resend;
-    int64_t died_wall_ns;
+    int64_t died_wall_ns, begun_wall_ns;
     struct fg_buf out;
     uint16_t target;
     uint64_t seq;
@@ -33,6 +34,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (ing_outbox_get_resend(in, &resend)) {
         fg_assert(resend.from_ns <= resend.until_ns);
         ing_outbox_put_resend(&out, &resend);
+        assert_same(in, &out);
+    }
+    if (ing_outbox_get_resend_tenants(in, &begun_wall_ns, &tenants)) {
+        fg_assert(tenants.n <= RESEND_TENANTS_MAX);
+        ing_outbox_put_resend_tenants(&out, begun_wall_ns, &tenants);
         assert_same(in, &out);
     }
     if (ing_outbox_get_key(in, &target, &seq)) {

@@ -33,6 +33,8 @@ CHECKS = ("not_a_server_error,status_code_conformance,content_type_conformance,r
 # Statuses of the server that are answers: 501 for a method that it does not have, 504 after the deadline of the client.
 EXPECTED = "[checks.not_a_server_error]\nexpected-statuses = [\"2xx\", \"3xx\", \"4xx\", 501, 504]\n"
 ISSUER = "http://127.0.0.1:1"  # of a log-in that nobody uses
+# A target that is away, and a resend that waits for it: answers have all of their members.
+FORWARDING = ("--forward.targets", "[{name: central, url: 'http://127.0.0.1:1', since: '2025-01-01'}]")
 # Of a distributor: what it passes on to queriers, whose methods theirs are.
 PROXIED = ("/api/", "/pyroscope/render", "/pyroscope/render-diff", "/pyroscope/label-values")
 
@@ -161,7 +163,7 @@ def the_server_keeps_to_its_description(server, tester):
 def main():
     tally = flamegrid.Tally(flamegrid.arguments_of(__doc__).parse_args().pattern)
     tester = Tester("openapi")
-    with flamegrid.Server() as server:
+    with flamegrid.Server(*FORWARDING) as server:
         server.start().wait_ready()
         for pod in "abc":
             status, body = flamegrid.Client(server.port).send("POST", "/ingest?name=demo.cpu{pod=%s}&from=now-20s&until=now-10s" % pod,

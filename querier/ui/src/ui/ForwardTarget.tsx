@@ -24,6 +24,7 @@ const WORDS = { ok: "ok", paused: "paused", denied: "refuses our credentials", r
 function ResendState({ resend, busy, onEnd }: { resend: Resend; busy: boolean; onEnd: () => void }) {
   const counts = `${formatCount(resend.sentProfiles)} sent, ${formatCount(resend.knownProfiles)} of them known there`;
   const more = [
+    (resend.heldTenants ?? 0) > 0 ? `the target does not take ${formatCount(resend.heldTenants ?? 0)} of the tenants now` : "",
     resend.refusedProfiles > 0 ? `${formatCount(resend.refusedProfiles)} refused` : "",
     resend.lostProfiles > 0 ? `${formatCount(resend.lostProfiles)} only in rollups` : "",
     resend.incomplete ? "ended early, or with parts that cannot be read" : "",

@@ -9,6 +9,7 @@ export interface Resend {
   untilMs: number;
   atMs?: number; // all before it is done, of the tenant that it is at
   tenant?: string;
+  heldTenants?: number; // which the target does not take now; others go on
   sentProfiles: number;
   knownProfiles: number; // of them the target had before
   refusedProfiles: number;

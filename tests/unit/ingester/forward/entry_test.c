@@ -163,6 +163,55 @@ static void resend_is_read_back(void **state)
     }
 }
 
+static void places_of_a_resend_are_read_back(void **state)
+{
+    static struct ing_resend_tenants tenants = {
+        .last = "c", .n = 2, .places = {{"a", 1, {2, 3}, 0}, {"b", -4, {5, 6}, 0}}};
+    struct ing_resend_tenants found;
+    int64_t begun_wall_ns;
+    struct fg_buf out;
+
+    (void)state;
+    for (unsigned n = 0; n <= 2; n++) {
+        fg_buf_init(&out, SIZE_MAX);
+        tenants.n = n;
+        ing_outbox_put_resend_tenants(&out, 7, &tenants);
+        assert_true(ing_outbox_get_resend_tenants(fg_buf_slice(&out), &begun_wall_ns, &found));
+        assert_int_equal(begun_wall_ns, 7);
+        assert_string_equal(found.last, "c");
+        assert_int_equal(found.n, n);
+        assert_memory_equal(found.places, tenants.places, n * sizeof found.places[0]);
+        for (size_t len = 0; len < out.len; len++)
+            assert_false(
+                ing_outbox_get_resend_tenants(fg_bytes(out.ptr, len), &begun_wall_ns, &found));
+        fg_buf_done(&out);
+    }
+}
+
+/* Nothing relies on places in another order, or of tenants that have not begun. */
+static void places_of_a_resend_that_make_no_sense_are_none(void **state)
+{
+    static struct ing_resend_tenants tenants[] = {
+        {.last = "c", .n = 2, .places = {{.tenant = "b"}, {.tenant = "a"}}},
+        {.last = "c", .n = 2, .places = {{.tenant = "b"}, {.tenant = "b"}}},
+        {.last = "c", .n = 1, .places = {{.tenant = "d"}}},
+        {.last = "c", .n = 1, .places = {{.tenant = ""}}},
+        {.last = "", .n = 1, .places = {{.tenant = "a"}}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < FG_COUNT(tenants); i++) {
+        struct ing_resend_tenants found;
+        int64_t begun_wall_ns;
+        struct fg_buf out;
+
+        fg_buf_init(&out, SIZE_MAX);
+        ing_outbox_put_resend_tenants(&out, 7, &tenants[i]);
+        assert_false(ing_outbox_get_resend_tenants(fg_buf_slice(&out), &begun_wall_ns, &found));
+        fg_buf_done(&out);
+    }
+}
+
 static void dead_entry_keeps_a_reason_of_bounded_length(void **state)
 {
     struct fg_slice reason, entry;
@@ -193,6 +242,8 @@ int main(void)
         cmocka_unit_test(keys_are_in_the_order_of_targets_and_numbers),
         cmocka_unit_test(record_of_a_target_is_read_back),
         cmocka_unit_test(resend_is_read_back),
+        cmocka_unit_test(places_of_a_resend_are_read_back),
+        cmocka_unit_test(places_of_a_resend_that_make_no_sense_are_none),
         cmocka_unit_test(dead_entry_keeps_a_reason_of_bounded_length),
     };
 

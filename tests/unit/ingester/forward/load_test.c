@@ -558,6 +558,34 @@ static void damaged_record_of_a_resend_ends_it(void **state)
     outbox_run_close(&f->run);
 }
 
+/* Only what is beyond the least place is sent again. */
+static void damaged_places_of_a_resend_cost_no_profile(void **state)
+{
+    struct fixture *f = *state;
+    struct ing_resend before, now;
+    struct fg_buf key;
+
+    open_since(f, "one", 1000);
+    assert_true(ing_outbox_get_resending(f->run.outbox, 0, &before));
+    now = before;
+    now.state = RESEND_READS;
+    now.tenant[0] = 'a';
+    now.time_ns = 2000;
+    (void)ing_outbox_note_resend(f->run.outbox, 0, &before, &now);
+    outbox_run_settle(&f->run);
+    outbox_run_close(&f->run);
+    fg_buf_init(&key, SIZE_MAX);
+    ing_outbox_put_resend_tenants_key(&key, FG_LIT("one"));
+    write_one(f, HEAD_META, fg_buf_slice(&key), FG_LIT("nonsense"));
+    fg_buf_done(&key);
+    open_since(f, "one", 1000);
+    assert_true(ing_outbox_get_resending(f->run.outbox, 0, &now));
+    assert_int_equal(now.time_ns, 2000);
+    assert_string_equal(now.tenant, "a");
+    assert_int_equal(f->run.damage.repaired, 1);
+    outbox_run_close(&f->run);
+}
+
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -575,6 +603,7 @@ int main(void)
         TEST(new_target_gets_the_past_once),
         cmocka_unit_test(new_target_gets_the_past_whatever_write_fails),
         TEST(damaged_record_of_a_resend_ends_it),
+        TEST(damaged_places_of_a_resend_cost_no_profile),
         TEST(many_entries_take_a_span_for_each_256),
     };
 

@@ -88,7 +88,7 @@ static void resend_goes_on_after_a_restart_where_it_was(void **state)
     assert_int_equal(before.until_ns, 90);
     assert_false(ing_outbox_get_resending(f->run.outbox, 1, &other));
     now = step(&before, 20);
-    ing_outbox_note_resend(f->run.outbox, 0, &before, &now);
+    (void)ing_outbox_note_resend(f->run.outbox, 0, &before, &now);
     outbox_run_settle(&f->run);
     outbox_restart(f);
     now = resending(f);
@@ -97,7 +97,7 @@ static void resend_goes_on_after_a_restart_where_it_was(void **state)
     assert_int_equal(now.sent, 1);
     /* A note from another place belongs to a resend that an operator has ended. */
     other = step(&before, 30);
-    ing_outbox_note_resend(f->run.outbox, 0, &before, &other);
+    (void)ing_outbox_note_resend(f->run.outbox, 0, &before, &other);
     assert_int_equal(resending(f).time_ns, 20);
 }
 
@@ -134,7 +134,7 @@ static void ended_resend_stays_ended(void **state)
         else
             assert_int_equal(ing_outbox_end_resend(f->run.outbox, 0, &err), FG_OK);
         now = step(&before, 20);
-        ing_outbox_note_resend(f->run.outbox, 0, &before, &now); /* of a page under way */
+        (void)ing_outbox_note_resend(f->run.outbox, 0, &before, &now); /* of a page under way */
         assert_false(ing_outbox_get_resending(f->run.outbox, 0, &now));
         outbox_restart(f);
         assert_false(ing_outbox_get_resending(f->run.outbox, 0, &now));
@@ -143,6 +143,128 @@ static void ended_resend_stays_ended(void **state)
         assert_int_equal(now.ended_wall_ns, f->clock.wall_ns);
     }
     assert_int_equal(ing_outbox_end_resend(f->run.outbox, 0, &err), FG_OK); /* none is under way */
+}
+
+/* A page of a tenant has come to this time. */
+static struct ing_resend step_of(const struct ing_resend *before, const char *tenant,
+                                 int64_t time_ns)
+{
+    struct ing_resend now = step(before, time_ns);
+
+    (void)snprintf(now.tenant, sizeof now.tenant, "%s", tenant);
+    return now;
+}
+
+/* Begins a resend whose tenant "team-a" is held at 20, while "team-b" is at 30. */
+static void pass_a_tenant(struct outbox_fixture *f)
+{
+    struct ing_resend before, now;
+    struct fg_err err;
+
+    assert_int_equal(ing_outbox_resend(f->run.outbox, 0, 10, 90, &err), FG_OK);
+    before = resending(f);
+    now = step_of(&before, "team-a", 20);
+    assert_false(ing_outbox_note_resend(f->run.outbox, 0, &before, &now));
+    ing_outbox_hold_resend(f->run.outbox, 0, "team-a", FG_MINUTE_NS);
+    before = resending(f);
+    assert_true(ing_resend_is_between_tenants(&before));
+    now = step_of(&before, "team-b", 30);
+    assert_false(ing_outbox_note_resend(f->run.outbox, 0, &before, &now));
+    assert_string_equal(resending(f).tenant, "team-b");
+    outbox_run_settle(&f->run);
+}
+
+static void resend_passes_a_tenant_that_is_held(void **state)
+{
+    struct outbox_fixture *f = *state;
+    struct ing_resend before, now;
+
+    pass_a_tenant(f);
+    assert_int_equal(outbox_numbers(f, 0).resend_held_tenants, 1);
+    assert_int_equal(ing_outbox_held_ns(f->run.outbox, 0), FG_MINUTE_NS);
+    before = resending(f);
+    now = step_of(&before, "team-b", 89);
+    now.id = (struct fg_id){UINT64_MAX, UINT64_MAX}; /* it is done */
+    assert_false(ing_outbox_note_resend(f->run.outbox, 0, &before, &now));
+    before = resending(f);
+    now = before;
+    now.state = RESEND_DONE; /* no tenant follows */
+    assert_false(ing_outbox_note_resend(f->run.outbox, 0, &before, &now));
+    assert_false(ing_outbox_get_resending(f->run.outbox, 0, &now));
+    assert_int_equal(outbox_numbers(f, 0).resend.state, RESEND_READS);
+    fg_clock_manual_advance(&f->clock, FG_MINUTE_NS);
+    before = resending(f);
+    assert_string_equal(before.tenant, "team-a");
+    assert_int_equal(before.time_ns, 20);
+    now = step_of(&before, "team-a", 89);
+    now.id = (struct fg_id){UINT64_MAX, UINT64_MAX};
+    assert_false(ing_outbox_note_resend(f->run.outbox, 0, &before, &now));
+    assert_int_equal(outbox_numbers(f, 0).resend_held_tenants, 0);
+    before = resending(f);
+    assert_true(ing_resend_is_between_tenants(&before));
+    now = before;
+    now.state = RESEND_DONE;
+    assert_true(ing_outbox_note_resend(f->run.outbox, 0, &before, &now));
+    assert_false(ing_outbox_get_resending(f->run.outbox, 0, &now));
+}
+
+/* Holds end with a restart; places do not. */
+static void restart_keeps_the_places_of_all_tenants(void **state)
+{
+    struct outbox_fixture *f = *state;
+    struct ing_resend before;
+
+    pass_a_tenant(f);
+    outbox_restart(f);
+    before = resending(f);
+    assert_string_equal(before.tenant, "team-a");
+    assert_int_equal(before.time_ns, 20);
+    ing_outbox_hold_resend(f->run.outbox, 0, "team-a", FG_MINUTE_NS);
+    before = resending(f);
+    assert_string_equal(before.tenant, "team-b");
+    assert_int_equal(before.time_ns, 30);
+}
+
+/* Writes a record of META as a version of before did, which left the other one as it was. */
+static void put_resend_of_before(struct outbox_fixture *f, const struct ing_resend *resend)
+{
+    struct fg_store_batch batch;
+    struct fg_buf key, value;
+    struct fg_err err;
+
+    fg_buf_init(&key, SIZE_MAX);
+    fg_buf_init(&value, SIZE_MAX);
+    fg_store_batch_init(&batch);
+    ing_outbox_put_resend_key(&key, fg_cstr(f->targets[0].name));
+    ing_outbox_put_resend(&value, resend);
+    fg_store_put(&batch, HEAD_META, fg_buf_slice(&key), fg_buf_slice(&value));
+    assert_int_equal(fg_store_write(&f->faulty.store, &batch, &err), FG_OK);
+    fg_store_batch_done(&batch);
+    fg_buf_done(&key);
+    fg_buf_done(&value);
+}
+
+/* An older version goes on from the least place: what is beyond it is sent again, none is left. */
+static void older_version_moves_the_least_place_only(void **state)
+{
+    struct outbox_fixture *f = *state;
+    struct ing_resend resend;
+
+    pass_a_tenant(f);
+    outbox_restart(f);
+    resend = resending(f); /* what an older version reads */
+    outbox_run_close(&f->run);
+    resend.time_ns = 25;
+    put_resend_of_before(f, &resend);
+    outbox_run_open(&f->run, &f->faulty.store, &f->clock, f->targets, 2);
+    assert_int_equal(f->run.damage.repaired, 0);
+    resend = resending(f);
+    assert_string_equal(resend.tenant, "team-a");
+    assert_int_equal(resend.time_ns, 25);
+    ing_outbox_hold_resend(f->run.outbox, 0, "team-a", FG_MINUTE_NS);
+    resend = resending(f);
+    assert_true(ing_resend_is_between_tenants(&resend)); /* the one after team-a is next again */
+    assert_string_equal(resend.tenant, "team-a");
 }
 
 /* Whatever write fails, a crash never goes back behind what was written, nor forward beyond what
@@ -166,13 +288,13 @@ static void every_write_of_a_resend_fails(bool late)
         for (int64_t i = 1; i <= STEPS; i++) {
             before = resending_later(f);
             now = step(&before, 10 * i);
-            ing_outbox_note_resend(f->run.outbox, 0, &before, &now);
+            (void)ing_outbox_note_resend(f->run.outbox, 0, &before, &now);
             if (i % 2 == 0) {
                 outbox_restart(f); /* at once: the last step may not be written */
                 before = resending_later(f);
                 assert_in_range(before.time_ns, 10 * (i - 2), 10 * i);
                 now = step(&before, 10 * i);
-                ing_outbox_note_resend(f->run.outbox, 0, &before, &now);
+                (void)ing_outbox_note_resend(f->run.outbox, 0, &before, &now);
             }
             outbox_run_settle(&f->run);
         }
@@ -244,6 +366,9 @@ int main(void)
         TEST(resend_goes_on_after_a_restart_where_it_was),
         TEST(paused_or_failing_target_is_not_resent_to),
         TEST(ended_resend_stays_ended),
+        TEST(resend_passes_a_tenant_that_is_held),
+        TEST(restart_keeps_the_places_of_all_tenants),
+        TEST(older_version_moves_the_least_place_only),
         cmocka_unit_test(every_write_of_a_resend_fails_and_it_goes_on),
         cmocka_unit_test(every_write_of_a_resend_is_done_but_reported_failed_and_it_goes_on),
         TEST(drop_takes_what_waits_and_later_what_is_taken),

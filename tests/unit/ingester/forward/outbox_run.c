@@ -72,6 +72,8 @@ void outbox_run_open(struct outbox_run *run, struct fg_store *store, struct fg_c
     must(ing_catalog_open(store, &(struct ing_catalog_bounds){1 << 20, 0}, &run->damage,
                           &run->catalog, &err),
          &err);
+    /* The catalog takes no record of the outbox for one of its own. */
+    fg_assert(run->damage.repaired + run->damage.set_aside == 0);
     must(ing_head_chunks_open(store, run->catalog, 1 << 20, &run->damage, &run->chunks, &err),
          &err);
     run->damage = (struct ing_damage){0}; /* that of the outbox alone: profiles have no chunks */

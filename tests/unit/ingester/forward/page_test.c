@@ -149,6 +149,7 @@ static void place_is_exact(void **state)
         (void)snprintf(stacks[i], sizeof stacks[i], "a;b%u", i);
         add(f, "a", 5, stacks[i]);
         add(f, "a", FG_MS_NS, stacks[i]);
+        add(f, "a", 48 * FG_HOUR_NS - 1, stacks[i]); /* the last one of all */
     }
     f->resend.state = RESEND_READS;
     for (unsigned i = 0; f->resend.state != RESEND_DONE; i++) {

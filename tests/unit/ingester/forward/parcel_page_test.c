@@ -47,7 +47,7 @@ static void open_page(struct page_run *page, const char *target)
                                        &page->stop, &read, &err),
                          FG_OK);
         if (read.n == 0)
-            ing_outbox_note_resend(page->run.common.outbox, 0, &read.before, &read.after);
+            (void)ing_outbox_note_resend(page->run.common.outbox, 0, &read.before, &read.after);
     }
     assert_int_equal(read.n, PAGE_PROFILES);
     page->run.parcel = ing_parcel_create_of_page(&page->run.common, &page->run.targets->items[0],
@@ -55,12 +55,17 @@ static void open_page(struct page_run *page, const char *target)
     assert_null(read.items);
 }
 
-static struct ing_resend end_page(struct page_run *page)
+static struct ing_outbox_numbers end_page_with_numbers(struct page_run *page)
 {
-    const struct ing_resend resend = parcel_run_end(&page->run).resend;
+    const struct ing_outbox_numbers numbers = parcel_run_end(&page->run);
 
     parcel_run_close(&page->run);
-    return resend;
+    return numbers;
+}
+
+static struct ing_resend end_page(struct page_run *page)
+{
+    return end_page_with_numbers(page).resend;
 }
 
 static void page_is_sent_with_its_ids_and_passed(void **state)
@@ -109,6 +114,7 @@ static void page_is_passed_up_to_what_waits(void **state)
         resend = end_page(&page);
         assert_int_equal(resend.time_ns, waits == 0 ? 0 : (int64_t)waits * FG_SECOND_NS);
         assert_int_equal(resend.state, RESEND_READS);
+        assert_int_equal(resend.sent, waits); /* those behind it are counted when it passes them */
     }
 }
 
@@ -160,6 +166,7 @@ static void page_counts_what_is_refused_or_left_out(void **state)
 
 static void tenant_that_is_refused_holds_its_page(void **state)
 {
+    struct ing_outbox_numbers numbers;
     struct page_run page;
     bool unknown;
 
@@ -171,7 +178,28 @@ static void tenant_that_is_refused_holds_its_page(void **state)
     assert_int_equal(parcel_run_status(&page.run, 403, FG_LIT("no"), &unknown), SENDER_TAKEN);
     assert_false(parcel_run_build(&page.run));
     assert_int_equal(page.run.parcel->n_denied, 1);
-    assert_int_equal(end_page(&page).time_ns, 0);
+    numbers = end_page_with_numbers(&page);
+    assert_int_equal(numbers.resend.time_ns, 0);
+    assert_int_equal(numbers.resend_held_tenants, 1);
+}
+
+/* The target counts as busy. Others, which may not be beyond that limit, have the next page. */
+static void unsaid_limit_lets_other_tenants_pass(void **state)
+{
+    Forward__V1__Result results[PAGE_PROFILES];
+    struct ing_outbox_numbers numbers;
+    struct page_run page;
+
+    (void)state;
+    open_page(&page, "");
+    page.run.common.several = true;
+    assert_true(parcel_run_build(&page.run));
+    for (size_t i = 0; i < PAGE_PROFILES; i++)
+        results[i] = parcel_run_beyond(FORWARD__V1__LIMIT_OF__UNSAID, 0);
+    assert_int_equal(parcel_run_answer(&page.run, results, PAGE_PROFILES), SENDER_BUSY);
+    numbers = end_page_with_numbers(&page);
+    assert_int_equal(numbers.resend.time_ns, 0);
+    assert_int_equal(numbers.resend_held_tenants, 1);
 }
 
 /* What comes after it in the request has an answer of its own. */
@@ -239,6 +267,7 @@ int main(void)
         cmocka_unit_test(page_without_an_answer_is_read_again),
         cmocka_unit_test(page_counts_what_is_refused_or_left_out),
         cmocka_unit_test(tenant_that_is_refused_holds_its_page),
+        cmocka_unit_test(unsaid_limit_lets_other_tenants_pass),
         cmocka_unit_test(limit_of_a_tenant_in_the_middle_of_a_page_costs_no_answer),
         cmocka_unit_test(page_is_pushed_profile_by_profile),
     };

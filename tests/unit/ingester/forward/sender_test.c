@@ -564,6 +564,40 @@ static void resend_to_one_target_lets_that_to_another_go_on(void **state)
     close_all(&f);
 }
 
+/* The first tenant is refused: the others are resent meanwhile, and it when it is taken again. */
+static void resend_passes_a_tenant_that_the_target_refuses(void **state)
+{
+    static const char *const tenants[] = {"t0", "t1", "t2"};
+    static const struct past_profile profiles[] = {
+        {"t0", start_ns, NULL}, {"t1", start_ns, NULL}, {"t2", start_ns, NULL}};
+    struct fixture f;
+    struct fg_err err;
+
+    (void)state;
+    open_with(&f, 1, "");
+    f.several = true;
+    f.hold_ns = 50 * FG_MS_NS;
+    f.targets[0].denied = "t0";
+    f.past.tenants = tenants;
+    f.past.profiles = profiles;
+    f.past.n_tenants = f.past.n = FG_COUNT(tenants);
+    must(ing_outbox_resend(ing_outbox(f.head.ingester), 0, start_ns - FG_HOUR_NS,
+                           start_ns + FG_HOUR_NS, &err),
+         &err);
+    start(&f);
+    wait_for(&f.targets[0], &f.targets[0].profiles, 2);
+    wait_for(&f.targets[0], &f.targets[0].denials, 3); /* it is asked again when its hold ends */
+    assert_int_equal(numbers(&f, 0).resend.state, RESEND_READS);
+    (void)pthread_mutex_lock(&f.targets[0].lock);
+    f.targets[0].denied = NULL;
+    (void)pthread_mutex_unlock(&f.targets[0].lock);
+    while (numbers(&f, 0).resend.state != RESEND_DONE)
+        pause_a_little();
+    assert_int_equal(numbers(&f, 0).resend.sent, 3);
+    assert_int_equal(number_of(&f.targets[0], &f.targets[0].profiles), 3);
+    close_all(&f);
+}
+
 static void target_that_fails_is_asked_until_it_answers(void **state)
 {
     struct fixture f;
@@ -707,6 +741,7 @@ int main(void)
         cmocka_unit_test(stop_at_any_moment_loses_nothing),
         cmocka_unit_test(target_that_never_answers_slows_no_other),
         cmocka_unit_test(resend_to_one_target_lets_that_to_another_go_on),
+        cmocka_unit_test(resend_passes_a_tenant_that_the_target_refuses),
         cmocka_unit_test(target_that_fails_is_asked_until_it_answers),
         cmocka_unit_test(target_without_forward_is_asked_for_it_every_hour),
         cmocka_unit_test(target_that_knows_no_route_is_away),

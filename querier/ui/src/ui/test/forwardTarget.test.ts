@@ -79,6 +79,8 @@ const RESEND: Resend = {
 test("a resend under way says how far it is and can be stopped", () => {
   const row = cells({ resend: RESEND });
   expect(row[0]).toBe("eu/west https://west.example Resend of shop: 40 sent, 30 of them known there; 2 only in rollups Stop the resend");
+  expect(cells({ resend: { ...RESEND, heldTenants: 3 } })[0]).toMatch(/known there; the target does not take 3 of the tenants now;/);
+  expect(cells({ resend: { ...RESEND, heldTenants: 0 } })[0]).toBe(row[0]);
   expect(progressOf(RESEND)).toBe(0.25);
   expect(progressOf({ ...RESEND, atMs: undefined })).toBe(0);
   expect(progressOf({ ...RESEND, state: "done", atMs: undefined })).toBe(1);
