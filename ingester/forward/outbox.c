@@ -29,7 +29,7 @@ bool ing_outbox_is_resending(const struct outbox_target *target)
     return target->resend.state == RESEND_COMMITS || target->resend.state == RESEND_READS;
 }
 
-/* ---- telling the sender ---- */
+/* ---- telling the sender, and the log ---- */
 
 /* Locked. */
 static void note_ready(struct outbox_target *target)
@@ -38,14 +38,42 @@ static void note_ready(struct outbox_target *target)
         target->to_tell = true;
 }
 
+/* Returns how many profiles a full queue has dropped that the log is to have: a loss is there at
+ * once, and every FULL_LOG_NS while it goes on. Locked. */
+static uint64_t take_dropped(const struct ing_outbox *outbox, struct outbox_target *target)
+{
+    uint64_t dropped = target->dropped[OUTBOX_BY_FULL] - target->told_full;
+    int64_t now_ns;
+
+    if (dropped == 0)
+        return 0;
+    now_ns = fg_mono_ns(outbox->config.clock);
+    if (target->told_full > 0 && now_ns - target->told_full_mono_ns < FULL_LOG_NS)
+        return 0;
+    target->told_full += dropped;
+    target->told_full_mono_ns = now_ns;
+    return dropped;
+}
+
+/* Not locked: whoever reads the log may be slow. */
+static void tell_dropped(const struct outbox_target *target, uint64_t dropped)
+{
+    if (dropped > 0)
+        fg_log_error("the queue of a forward target is full, its oldest profiles are dropped",
+                     fg_ls("target", target->name), fg_lu("profiles", dropped),
+                     fg_lu("queue_max_bytes", target->config.queue_max_bytes));
+}
+
 void ing_outbox_tell(struct ing_outbox *outbox)
 {
+    uint64_t dropped[OUTBOX_TARGETS_MAX] = {0};
     uint32_t tell = 0;
 
     (void)pthread_mutex_lock(&outbox->lock);
     for (unsigned i = 0; i < outbox->n_targets; i++) {
         struct outbox_target *target = &outbox->targets[i];
 
+        dropped[i] = take_dropped(outbox, target);
         if (!target->to_tell)
             continue;
         target->to_tell = false;
@@ -53,6 +81,8 @@ void ing_outbox_tell(struct ing_outbox *outbox)
         tell |= UINT32_C(1) << i;
     }
     (void)pthread_mutex_unlock(&outbox->lock);
+    for (unsigned i = 0; i < outbox->n_targets; i++)
+        tell_dropped(&outbox->targets[i], dropped[i]);
     if (tell == 0)
         return;
     (void)pthread_mutex_lock(&outbox->ready_lock);
@@ -311,22 +341,6 @@ static bool bound_groups(struct ing_outbox *outbox)
     return outbox->pins.n > enough;
 }
 
-/* A loss is in the log: at once, and every FULL_LOG_NS while it goes on. */
-static void tell_dropped(const struct ing_outbox *outbox, struct outbox_target *target)
-{
-    uint64_t dropped = target->dropped[OUTBOX_BY_FULL];
-    int64_t now_ns = fg_mono_ns(outbox->config.clock);
-
-    if (dropped == target->told_full ||
-        (target->told_full > 0 && now_ns - target->told_full_mono_ns < FULL_LOG_NS))
-        return;
-    fg_log_error("the queue of a forward target is full, its oldest profiles are dropped",
-                 fg_ls("target", target->name), fg_lu("profiles", dropped - target->told_full),
-                 fg_lu("queue_max_bytes", target->config.queue_max_bytes));
-    target->told_full = dropped;
-    target->told_full_mono_ns = now_ns;
-}
-
 void ing_outbox_bound(struct ing_outbox *outbox)
 {
     for (unsigned i = 0; i < outbox->n_targets; i++) {
@@ -346,7 +360,6 @@ void ing_outbox_bound(struct ing_outbox *outbox)
         if (at->spans.bytes >= at->config.queue_max_bytes)
             why = "forward.targets: queue_max_bytes";
         atomic_store(&at->full, why);
-        tell_dropped(outbox, at);
     }
 }
 

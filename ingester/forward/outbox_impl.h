@@ -145,7 +145,8 @@ bool ing_outbox_is_resending(const struct outbox_target *target);
 /* Updates what follows from the sums of all targets: drops spans, or refuses pushes. Locked. */
 void ing_outbox_bound(struct ing_outbox *outbox);
 
-/* Calls on_ready for targets that are to be told. Not locked. */
+/* Calls on_ready for targets that are to be told, and logs what full queues have dropped. Not
+ * locked. */
 void ing_outbox_tell(struct ing_outbox *outbox);
 
 /* Returns a span as it is handed out. */
