@@ -4,7 +4,6 @@
  */
 #include "ingester/committer.h"
 
-#include "common/base/time.h"
 #include "common/runtime/thread.h"
 
 #include <stdlib.h>
@@ -32,6 +31,7 @@ FG_METRICS_TABLE(committer_metrics, COMMITTER_METRICS)
 struct commit_queue {
     struct ing_commit_item *first, *last;
     uint64_t bytes, items;
+    int64_t since_mono_ns; /* when an item came to it that was empty */
 };
 
 struct ing_committer {
@@ -81,16 +81,20 @@ static void check_queues(const struct ing_committer *committer)
 
 /* ---- the thread ---- */
 
-/* Waits up to the delay for more items to share the fsync. Locked. */
+/* Waits up to the delay for more items to share the fsync. The delay of an agent's item counts from
+ * when it came: while a group was written others have gathered as well. What is forwarded waits for
+ * the whole delay, since it needs few fsyncs more than a soon answer. Locked. */
 static void gather(struct ing_committer *committer)
 {
-    int64_t until_ns = fg_mono_ns(fg_clock_real()) + committer->config.delay_ns;
+    const struct commit_queue *agents = &committer->queues[OF_AGENTS];
+    struct fg_clock *clock = committer->config.clock;
+    int64_t since_ns = agents->items > 0 ? agents->since_mono_ns : fg_mono_ns(clock);
+    int64_t until_ns = fg_time_add(since_ns, committer->config.delay_ns);
 
-    if (committer->config.delay_ns <= 0)
-        return;
     /* A visit ends the gathering: the thread that posted it waits for its answer. */
     while (!committer->thread.stop && committer->first_visit == NULL &&
-           queued_items(committer) > 0 && queued_items(committer) < GROUP_ITEMS_ENOUGH)
+           queued_items(committer) > 0 && queued_items(committer) < GROUP_ITEMS_ENOUGH &&
+           fg_mono_ns(clock) < until_ns)
         if (!fg_thread_sleep(&committer->thread, until_ns))
             return;
 }
@@ -210,10 +214,12 @@ static void append(struct ing_committer *committer, struct ing_commit_item *item
     struct commit_queue *queue = &committer->queues[of];
 
     item->next = NULL;
-    if (queue->last == NULL)
+    if (queue->last == NULL) {
         queue->first = item;
-    else
+        queue->since_mono_ns = fg_mono_ns(committer->config.clock);
+    } else {
         queue->last->next = item;
+    }
     queue->last = item;
     queue->bytes += bytes;
     queue->items++;

@@ -11,10 +11,14 @@
  * group has the agents' items first, and while agents push at most some 64 KiB of what is
  * forwarded; that takes at most half of the room for items that wait. Items of one service are
  * handed over in the order of their submission, visits run in the order of their posts.
+ *
+ * A group gathers for a moment (delay_ns) before it is written. An agent's item that came while the
+ * group before it was written has waited already: that counts.
  */
 #ifndef FG_INGESTER_COMMITTER_H
 #define FG_INGESTER_COMMITTER_H
 
+#include "common/base/time.h"
 #include "common/runtime/metrics.h"
 #include "ingester/commit_item.h"
 
@@ -28,6 +32,7 @@ struct ing_committer_config {
     void *arg;
     uint64_t queue_max_bytes;     /* of items that wait; beyond it submit refuses */
     int64_t delay_ns;             /* how long a first item waits for others; 0: not at all */
+    struct fg_clock *clock;       /* borrowed; says how long an item has waited */
     struct fg_registry *registry; /* borrowed */
 };
 

@@ -291,6 +291,7 @@ static enum fg_code start_segments(struct ingester *ingester, const struct ing_c
                 .arg = ingester,
                 .queue_max_bytes = settings->commit_queue_max_bytes,
                 .delay_ns = settings->commit_delay_ns,
+                .clock = fg_clock_real(), /* that of its sleep */
                 .registry = config->registry,
             },
             &ingester->committer, err) != FG_OK ||

@@ -13,6 +13,7 @@ enum { ITEMS = 200, SERVICES = 2, RECORD_BYTES = 8 * 1024 };
 
 struct fixture {
     struct fg_registry *registry;
+    struct fg_clock_manual clock; /* of how long items have waited; sleeps are real */
     struct ing_committer *committer;
     pthread_mutex_t lock; /* held by a test to hold up the committer's thread in commit() */
     sem_t visited, began; /* groups */
@@ -76,6 +77,8 @@ static struct fixture *start(uint64_t queue_max_bytes, int64_t delay_ns)
 
     the_fixture = f;
     f->registry = fg_registry_create();
+    fg_clock_manual_init(&f->clock, 0);
+    f->clock.mono_ns = fg_mono_ns(fg_clock_real());
     (void)pthread_mutex_init(&f->lock, NULL);
     assert_int_equal(sem_init(&f->visited, 0, 0), 0);
     assert_int_equal(sem_init(&f->began, 0, 0), 0);
@@ -92,6 +95,7 @@ static struct fixture *start(uint64_t queue_max_bytes, int64_t delay_ns)
                              .arg = f,
                              .queue_max_bytes = queue_max_bytes,
                              .delay_ns = delay_ns,
+                             .clock = &f->clock.clock,
                              .registry = f->registry,
                          },
                          &f->committer, &err),
@@ -115,6 +119,16 @@ static void end(struct fixture *f)
     (void)sem_destroy(&f->visited);
     (void)sem_destroy(&f->began);
     free(f);
+}
+
+/* Waits for something that comes soon, and not after an hour. */
+static void wait_soon(sem_t *sem)
+{
+    struct timespec until;
+
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &until), 0);
+    until.tv_sec += 60;
+    assert_int_equal(sem_timedwait(sem, &until), 0);
 }
 
 static void items_are_committed_in_order_and_answered_before_the_end(void **state)
@@ -171,12 +185,8 @@ static void full_queue_refuses_and_an_empty_one_takes_any_item(void **state)
  * others are in the queues then. */
 static void hold_up(struct fixture *f)
 {
-    struct timespec until;
-
     assert_true(ing_committer_submit(f->committer, &f->items[0]));
-    assert_int_equal(clock_gettime(CLOCK_REALTIME, &until), 0);
-    until.tv_sec += 60;
-    assert_int_equal(sem_timedwait(&f->began, &until), 0);
+    wait_soon(&f->began);
 }
 
 static void forward(struct fixture *f, unsigned from, unsigned to, unsigned service)
@@ -300,16 +310,32 @@ static void visits_run_in_order_and_before_the_end(void **state)
 static void a_visit_ends_the_wait_for_more_items(void **state)
 {
     struct fixture *f = start(UINT64_MAX, FG_HOUR_NS);
-    struct timespec until;
 
     (void)state;
     assert_true(ing_committer_submit(f->committer, &f->items[0]));
     ing_committer_post(f->committer, &f->visits[0]);
-    assert_int_equal(clock_gettime(CLOCK_REALTIME, &until), 0);
-    until.tv_sec += 60;
-    assert_int_equal(sem_timedwait(&f->visited, &until), 0); /* and not after the hour */
+    wait_soon(&f->visited);
     stop(f);
     assert_int_equal(f->n_order, 2);
+    end(f);
+}
+
+/* It has waited while the group before it was written. */
+static void item_of_an_agent_waits_once(void **state)
+{
+    struct fixture *f = start(UINT64_MAX, FG_HOUR_NS);
+
+    (void)state;
+    (void)pthread_mutex_lock(&f->lock);
+    assert_true(ing_committer_submit(f->committer, &f->items[0]));
+    ing_committer_post(f->committer, &f->visits[0]); /* the first group begins at once */
+    wait_soon(&f->began);
+    assert_true(ing_committer_submit(f->committer, &f->items[1]));
+    fg_clock_manual_advance(&f->clock, FG_HOUR_NS);
+    (void)pthread_mutex_unlock(&f->lock);
+    wait_soon(&f->began);
+    stop(f);
+    assert_int_equal(f->n_done, 2);
     end(f);
 }
 
@@ -325,6 +351,7 @@ int main(void)
         cmocka_unit_test(what_is_forwarded_takes_half_of_the_room),
         cmocka_unit_test(visits_run_in_order_and_before_the_end),
         cmocka_unit_test(a_visit_ends_the_wait_for_more_items),
+        cmocka_unit_test(item_of_an_agent_waits_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,6 +94,7 @@ void outbox_run_open(struct outbox_run *run, struct fg_store *store, struct fg_c
                                                              .after = after_commit,
                                                              .arg = run,
                                                              .queue_max_bytes = 1,
+                                                             .clock = fg_clock_real(),
                                                              .registry = run->registry},
                               &run->committer, &err),
          &err);
