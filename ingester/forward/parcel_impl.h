@@ -29,9 +29,11 @@ enum item_state {
 struct ing_parcel_item {
     struct ing_outbox_item *outbox;
     enum item_state state;
-    bool define; /* the target has asked for its stacks */
-    bool whole;  /* ... for whole ids of them */
-    bool alone;  /* in a batch of its own, since one with others was refused */
+    bool define;  /* the target has asked for its stacks */
+    bool whole;   /* ... for whole ids of them */
+    bool alone;   /* in a batch of its own, since one with others was refused */
+    uint32_t own; /* profiles of its batch that the target had stored when it asked for stacks;
+                     noted at the first profile of the batch */
 };
 
 /* A batch of the round. */
