@@ -254,6 +254,7 @@ static void settled(struct dist_upload *upload, uint32_t tag,
         return;
     case DELIVERY_LACKS:
         to->define = true;
+        to->stored += result->stored;
         return;
     default:
         put_error(push, to, &result->err, result->limit_of);
@@ -276,9 +277,13 @@ static void put_result(const struct forward_result *from, Forward__V1__Result *t
     }
     to->expand = from->expand;
     to->define = from->define && !from->expand;
-    if (from->define || from->expand)
+    if (from->expand)
         return;
+    /* With `define`, too: when the batch comes again these are known, and the sender has to tell
+     * them from those that were there before. */
     to->stored = from->stored;
+    if (from->define)
+        return;
     to->known = from->known;
     to->dropped = from->dropped;
     to->refused = from->refused;

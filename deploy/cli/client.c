@@ -13,6 +13,7 @@ enum {
     REQUEST_TIMEOUT_S = 300, /* large queries take long; the server has limits of its own */
     REPLY_MAX_BYTES = 1024 * 1024 * 1024, /* bounds memory; a pprof of everything is smaller */
     MISSING_MAX_BYTES = 1100,
+    TYPE_MAX_BYTES = 100,    /* of a Content-Type; it is shown to a person */
     MESSAGE_MAX_BYTES = 400, /* of the server's words, so that ours fit around them */
 };
 
@@ -25,6 +26,7 @@ struct cli_client {
     struct curl_slist *headers;           /* of every request */
     char missing[MISSING_MAX_BYTES];      /* of the last answer; "": nothing */
     char lacking[MISSING_MAX_BYTES];      /* of the first one that lacked something */
+    char type[TYPE_MAX_BYTES];            /* of the last answer; "": none */
     char fault[CURL_ERROR_SIZE];          /* of the last transfer, in libcurl's words; "": none */
     const char *url_option;               /* without -- */
     bool second;                          /* CLIENT_SHOWS_GIVEN: it is not the server of --url */
@@ -339,11 +341,33 @@ static enum fg_code fail_transfer(struct cli_client *client, CURLcode rc, struct
     }
 }
 
+static void put_harmless(const char *text, char *out, size_t out_bytes)
+{
+    size_t n = 0;
+
+    for (const char *c = text; *c != '\0' && n < out_bytes - 1; c++)
+        out[n++] = harmless(*c);
+    out[n] = '\0';
+}
+
+static void read_type(struct cli_client *client, struct cli_client_reply *reply)
+{
+    const char *type = NULL;
+
+    curl_easy_getinfo(client->curl, CURLINFO_CONTENT_TYPE, &type);
+    put_harmless(type == NULL ? "" : type, client->type, sizeof client->type);
+    reply->is_proto = fg_slice_starts(fg_cstr(client->type), "application/proto");
+}
+
+const char *cli_client_type(const struct cli_client *client)
+{
+    return client->type;
+}
+
 /* Keeps the reason why the answer is incomplete. */
 static void read_missing(struct cli_client *client)
 {
     struct curl_header *complete, *missing;
-    size_t n = 0;
 
     client->missing[0] = '\0';
     if (curl_easy_header(client->curl, "X-Flamegrid-Complete", 0, CURLH_HEADER, -1, &complete) !=
@@ -354,9 +378,7 @@ static void read_missing(struct cli_client *client)
     if (curl_easy_header(client->curl, "X-Flamegrid-Missing", 0, CURLH_HEADER, -1, &missing) !=
         CURLHE_OK)
         return;
-    for (const char *c = missing->value; *c != '\0' && n < sizeof client->missing - 1; c++)
-        client->missing[n++] = harmless(*c);
-    client->missing[n] = '\0';
+    put_harmless(missing->value, client->missing, sizeof client->missing);
 }
 
 const char *cli_client_missing(const struct cli_client *client)
@@ -413,6 +435,7 @@ static enum fg_code perform(struct cli_client *client, const char *path,
     }
     read_meta(client->curl, &reply);
     reply.second = client->second;
+    read_type(client, &reply);
     read_missing(client);
     /* A command may ask several times, and its result is made of all answers. */
     if (client->lacking[0] == '\0')

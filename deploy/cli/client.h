@@ -92,6 +92,7 @@ struct cli_client_reply {
     uint64_t expired;       /* profiles that are too old to be kept (X-Flamegrid-Expired) */
     bool challenged;        /* the server asks for credentials (WWW-Authenticate) */
     bool empty;             /* a flame graph without a stack (X-Flamegrid-Empty) */
+    bool is_proto;          /* its Content-Type is application/proto: an answer of Connect */
     bool second;            /* of a client with CLIENT_SHOWS_GIVEN: hints have its options */
     struct fg_buf body;     /* without its content coding */
 };
@@ -139,6 +140,10 @@ enum fg_code cli_client_send(struct cli_client *client, const char *method,
 enum fg_code cli_client_call(struct cli_client *client, const char *method,
                              const ProtobufCMessage *request, struct cli_client_reply *ret_reply,
                              struct fg_err *err) fg_must_check;
+
+/* Returns the Content-Type of the last response, for a terminal; "": it had none. Valid until the
+ * next request. */
+const char *cli_client_type(const struct cli_client *client);
 
 /* Returns what the last response lacks, in the server's words; NULL: it is complete. Valid until
  * the next request. */

@@ -4,6 +4,7 @@
 #include "deploy/cli/import_answer.h"
 #include "deploy/cli/push_request.h"
 #include "deploy/cli/retry.h"
+#include "proto/push_v1.pb-c.h"
 #include "proto/querier_v1.pb-c.h"
 
 #include <time.h>
@@ -92,13 +93,13 @@ static void pace(struct cli_import_traffic *traffic)
 struct import_question {
     const char *side; /* for messages */
     bool of_source;
+    atomic_bool *proved; /* of the side */
     enum fg_code (*send)(struct cli_import_link *link, const struct import_question *question,
                          struct cli_client_reply *ret_reply, struct fg_err *err);
-    /* NULL: the answer has nothing to read. Otherwise fails with FG_E_DECODE if it makes no
-     * sense. */
+    /* Fails with FG_E_DECODE if the answer makes no sense. */
     enum fg_code (*read)(struct cli_import_link *link, const struct import_question *question,
                          struct fg_slice body, struct fg_err *err);
-    const char *method;              /* of the source */
+    const char *method;
     const ProtobufCMessage *request; /* to the source */
     const char *key;                 /* of a push */
     void *result;                    /* of read() */
@@ -114,18 +115,34 @@ static enum fg_code check_status(const struct cli_client_reply *reply, struct fg
         err->code = FG_E_DENIED;
         break;
     case 404:
+    case 405: /* a server of files, which takes no POST */
     case 501:
         err->code = FG_E_UNIMPLEMENTED;
         break;
     default:
-        err->code = cli_retry_helps(reply->status) ? FG_E_ABORTED : FG_E_INVALID;
+        err->code = reply->status < 400              ? FG_E_UNIMPLEMENTED
+                    : cli_retry_helps(reply->status) ? FG_E_ABORTED
+                                                     : FG_E_INVALID;
     }
     return err->code;
 }
 
-/* FG_E_UNAVAILABLE: no answer. FG_E_ABORTED: the side is in trouble. FG_E_DECODE: it cannot be
- * read. All three may pass. The message does not name the side. *ret_after_s: when the side wants
- * to be asked again; 0: it does not say. */
+/* An answer without a message may be right, and so may the empty page of a proxy: only its type
+ * tells that it is none. */
+static enum fg_code check_type(const struct cli_client *client,
+                               const struct cli_client_reply *reply, struct fg_err *err)
+{
+    const char *type = cli_client_type(client);
+
+    if (reply->is_proto)
+        return FG_OK;
+    return fg_fail(err, FG_E_DECODE, "200 with %s instead of application/proto",
+                   type[0] == '\0' ? "no type" : type);
+}
+
+/* FG_E_UNAVAILABLE: no answer. FG_E_ABORTED: the side is in trouble. FG_E_UNIMPLEMENTED: this is no
+ * such server. FG_E_DECODE: the answer cannot be read. All four may pass. The message does not name
+ * the side. *ret_after_s: when the side wants to be asked again; 0: it does not say. */
 static enum fg_code try_once(struct cli_import_link *link, const struct import_question *question,
                              uint64_t *ret_after_s, struct fg_err *err)
 {
@@ -139,8 +156,12 @@ static enum fg_code try_once(struct cli_import_link *link, const struct import_q
         atomic_store(&link->traffic->answered, true);
     *ret_after_s = reply.retry_after_s;
     code = check_status(&reply, err);
-    if (code == FG_OK && question->read != NULL)
+    if (code == FG_OK)
+        code = check_type(question->of_source ? link->source : link->target, &reply, err);
+    if (code == FG_OK)
         code = question->read(link, question, fg_buf_slice(&reply.body), err);
+    if (code == FG_OK)
+        atomic_store(question->proved, true);
     if (code == FG_OK && reply.expired > 0) {
         (void)pthread_mutex_lock(&link->traffic->lock);
         link->traffic->expired += reply.expired;
@@ -176,24 +197,50 @@ static enum fg_code fail_unreached(const struct cli_import_link *link, struct fg
                    cli_client_url(link->source), cause.msg);
 }
 
+/* FG_E_UNIMPLEMENTED: it is about the side and not about one profile. The advice comes first: the
+ * words of another server may be cut. */
+static enum fg_code fail_unproved(const struct cli_import_link *link,
+                                  const struct import_question *question, struct fg_err *err)
+{
+    const struct fg_err cause = *err;
+    const struct cli_client *client = question->of_source ? link->source : link->target;
+
+    return fg_fail(err, FG_E_UNIMPLEMENTED,
+                   "%s does not answer as a %s does: check %s: POST %s/%s: %s", question->side,
+                   question->of_source ? "Pyroscope" : "flamegrid",
+                   question->of_source ? "the URL behind `import pyroscope`" : "--url",
+                   cli_client_url(client), question->method, cause.msg);
+}
+
+/* Returns true if another attempt may end otherwise. */
+static bool may_pass(enum fg_code code)
+{
+    return code == FG_E_UNAVAILABLE || code == FG_E_ABORTED || code == FG_E_UNIMPLEMENTED ||
+           code == FG_E_DECODE;
+}
+
 static enum fg_code ask_until_answered(struct cli_import_link *link,
                                        const struct import_question *question, struct fg_err *err)
 {
     for (unsigned attempt = 0;; attempt++) {
         uint64_t after_s;
         enum fg_code code = try_once(link, question, &after_s, err);
+        bool proved = atomic_load(question->proved);
         bool unreached = question->of_source && !atomic_load(&link->traffic->answered);
         unsigned retries = unreached ? FG_MIN(link->traffic->retries, (unsigned)FIRST_RETRIES)
                                      : link->traffic->retries;
 
         if (code == FG_OK)
             return FG_OK;
-        if (code != FG_E_UNAVAILABLE && code != FG_E_ABORTED && code != FG_E_DECODE)
+        if (!proved && (code == FG_E_UNIMPLEMENTED || code == FG_E_DECODE))
+            return fail_unproved(link, question, err);
+        if (!may_pass(code))
             return fg_wrap(err, "%s", question->side);
         if (attempt >= retries || atomic_load(&link->traffic->stop))
             return unreached ? fail_unreached(link, err) : fg_wrap(err, "%s", question->side);
-        /* The first repetition comes after a second: only longer waits need an explanation. */
-        if (attempt > 0 || after_s > 1)
+        /* The first repetition comes after a second, and only longer waits need an explanation;
+         * but as long as the URL may be wrong, a person waits for any sign of it. */
+        if (attempt > 0 || after_s > 1 || !proved)
             tell_again(link->traffic, question, attempt, retries, err);
         rest(link->traffic, fg_mono_ns(fg_clock_real()) +
                                 (int64_t)cli_retry_pause_s(after_s, attempt) * FG_SECOND_NS);
@@ -224,6 +271,7 @@ ask_source(struct cli_import_link *link, const char *method, const ProtobufCMess
 {
     const struct import_question question = {.side = "the source",
                                              .of_source = true,
+                                             .proved = &link->traffic->source_proved,
                                              .send = send_to_source,
                                              .read = read,
                                              .method = method,
@@ -369,12 +417,31 @@ enum fg_code cli_import_ask_merge(struct cli_import_link *link,
 
 /* ---- the target ---- */
 
+/* The answer says nothing of the profile: it is enough that it is of the protocol at all. */
+static enum fg_code read_pushed(struct cli_import_link *link,
+                                const struct import_question *question, struct fg_slice body,
+                                struct fg_err *err)
+{
+    Push__V1__PushResponse *response = push__v1__push_response__unpack(NULL, body.len, body.ptr);
+
+    (void)link;
+    (void)question;
+    if (response == NULL)
+        return fg_fail(err, FG_E_DECODE, "the answer is no push.v1.PushResponse");
+    push__v1__push_response__free_unpacked(response, NULL);
+    return FG_OK;
+}
+
 enum fg_code cli_import_push(struct cli_import_link *link, const struct cli_import_series *series,
                              const struct cli_import_unit *unit, struct fg_err *err)
 {
     char id[CLI_IMPORT_ID_BYTES];
-    const struct import_question question = {
-        .side = "the target", .send = send_to_target, .key = id};
+    const struct import_question question = {.side = "the target",
+                                             .proved = &link->traffic->target_proved,
+                                             .send = send_to_target,
+                                             .read = read_pushed,
+                                             .method = &CLI_PUSH_PATH[1], /* without its slash */
+                                             .key = id};
     struct fg_buf pprof;
     enum fg_code code;
 

@@ -1,11 +1,14 @@
 /*
  * A connection of an import to its source and its target: what can be asked and sent. A request is
- * repeated, with pauses, while that may help: no answer, 408, 429, 5xx, and answers that cannot be
- * read; standard error says so. A source that has never answered is asked twice at most.
+ * repeated, with pauses, while that may help: no answer, 408, 429, 5xx, and what a proxy says whose
+ * server restarts: 404, 405, 501, a redirection, an answer that is not of the protocol or cannot be
+ * read; standard error says so. A side is proved by its first answer that is as it should be; until
+ * then its URL may be wrong: no answer from the source is repeated once, and what a proxy may say
+ * ends the import at once.
  *
  * Every call blocks, and fails with one of these, after the last attempt:
  *   FG_E_DENIED         401 or 403
- *   FG_E_UNIMPLEMENTED  404 or 501: there is no such server
+ *   FG_E_UNIMPLEMENTED  404, 405, 501 or a redirection, or the side is not proved: no such server
  *   FG_E_UNAVAILABLE    no answer
  *   FG_E_ABORTED        408, 429 or 5xx
  *   FG_E_INVALID        another status: it is about this request
@@ -28,7 +31,9 @@ struct cli_import_traffic {
     unsigned retries;     /* of a request */
     uint64_t rate_per_s;  /* requests to the source, evenly apart; 0: no bound */
     atomic_bool stop;     /* whoever sets it ends all pauses and attempts */
-    atomic_bool answered; /* the source has answered, so its URL is right */
+    atomic_bool answered; /* the source has answered, whatever it was */
+    /* The side has answered as it should: its URL is right. */
+    atomic_bool source_proved, target_proved;
     pthread_mutex_t lock; /* of what follows */
     int64_t slot_mono_ns; /* when the source may be asked again */
     uint64_t requests;    /* to the source */

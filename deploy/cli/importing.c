@@ -566,6 +566,8 @@ enum fg_code cli_import_run(struct cli_import_job *job, struct cli_import_report
     *ret_report = (struct cli_import_report){0};
     (void)pthread_mutex_init(&all.lock, NULL);
     cli_import_traffic_init(&all.traffic, job->retries, job->rate_per_s);
+    atomic_store(&all.traffic.answered, job->source_proved);
+    atomic_store(&all.traffic.source_proved, job->source_proved);
     fg_map_init(&all.series_map);
     code = load_state(&all, err);
     if (code == FG_OK) {
@@ -591,7 +593,7 @@ enum fg_code cli_import_run(struct cli_import_job *job, struct cli_import_report
     return code;
 }
 
-enum fg_code cli_import_oldest(const struct cli_import_job *job, int64_t *ret_oldest_ms,
+enum fg_code cli_import_oldest(struct cli_import_job *job, int64_t *ret_oldest_ms,
                                struct fg_err *err)
 {
     struct cli_import_traffic traffic;
@@ -607,9 +609,11 @@ enum fg_code cli_import_oldest(const struct cli_import_job *job, int64_t *ret_ol
     cli_import_traffic_done(&traffic);
     if (code == FG_OK && oldest_ms <= 0)
         return fg_fail(err, FG_E_NOT_FOUND, "the source does not say how old its profiles are");
-    if (code == FG_OK)
-        *ret_oldest_ms = oldest_ms;
-    return code;
+    if (code != FG_OK)
+        return code;
+    job->source_proved = true;
+    *ret_oldest_ms = oldest_ms;
+    return FG_OK;
 }
 
 void cli_import_report_done(struct cli_import_report *report)

@@ -22,6 +22,7 @@ struct cli_import_job {
     bool dry_run;
     const char *resume; /* file of the state; NULL: none */
     const char *about;  /* what the import is, as its state names it: a line */
+    bool source_proved; /* by an answer to cli_import_oldest() */
 };
 
 /* Why a profile was not imported. */
@@ -55,7 +56,7 @@ struct cli_import_report {
 
 /* Finds the beginning of what the source of the job has. FG_E_NOT_FOUND: it does not say. Other
  * errors as in import_link.h. */
-enum fg_code cli_import_oldest(const struct cli_import_job *job, int64_t *ret_oldest_ms,
+enum fg_code cli_import_oldest(struct cli_import_job *job, int64_t *ret_oldest_ms,
                                struct fg_err *err) fg_must_check;
 
 /*

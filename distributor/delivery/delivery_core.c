@@ -35,6 +35,7 @@ bool dist_delivery_core_begin(struct dist_delivery_core *core,
         core->quorum = owners->quorum;
         core->n_owners = owners->n_owners;
         core->n_replicas = 0;
+        core->stored_before = FG_MAX(core->stored_before, core->stored);
         core->stored = core->profiles = 0;
     }
     for (unsigned i = 0; i < owners->n_keys; i++) {
@@ -111,8 +112,11 @@ void dist_delivery_core_answer(struct dist_delivery_core *core, uint32_t send,
 
     while (i < core->n_replicas && core->replicas[i].send != send)
         i++;
-    if (i == core->n_replicas)
-        return; /* sent under an earlier revision */
+    if (i == core->n_replicas) { /* sent under an earlier revision */
+        if (state == REPLICA_STORED)
+            core->stored_before = FG_MAX(core->stored_before, answer->stored);
+        return;
+    }
     fg_assert(core->replicas[i].state == REPLICA_IN_FLIGHT);
     core->replicas[i].state = state;
     if (state == REPLICA_STORED) {
@@ -213,10 +217,13 @@ void dist_delivery_core_result(const struct dist_delivery_core *core,
     fg_assert(decided);
     switch (result.state) {
     case DELIVERY_STORED:
-        result.stored = core->stored;
-        result.duplicates = core->profiles - core->stored;
+        /* A profile that this delivery has stored in an earlier round is no duplicate, although all
+         * owners that answered now had it. */
+        result.stored = FG_MIN(core->profiles, FG_MAX(core->stored, core->stored_before));
+        result.duplicates = core->profiles - result.stored;
         break;
     case DELIVERY_LACKS:
+        result.stored = FG_MAX(core->stored, core->stored_before);
         (void)fg_fail(&result.err, FG_E_UNAVAILABLE, "ingester keeps asking for definitions");
         break;
     case DELIVERY_STALE:

@@ -44,11 +44,13 @@ enum dist_delivery_state {
 
 struct dist_delivery_result {
     enum dist_delivery_state state;
-    struct fg_err err;           /* unless STORED: the answer to the client if no round follows */
-    uint64_t revision;           /* STALE: the newest that an owner knows */
-    uint32_t stored, duplicates; /* STORED: profiles */
-    uint32_t retry_after_s;      /* REFUSED: when the client may come again; 0: not known */
-    enum fg_limit_of limit_of;   /* REFUSED: unsaid if the owners do not agree */
+    struct fg_err err; /* unless STORED: the answer to the client if no round follows */
+    uint64_t revision; /* STALE: the newest that an owner knows */
+    /* STORED: profiles. LACKS: `stored` counts those that an owner has stored meanwhile, which are
+     * duplicates when the batch comes again. */
+    uint32_t stored, duplicates;
+    uint32_t retry_after_s;    /* REFUSED: when the client may come again; 0: not known */
+    enum fg_limit_of limit_of; /* REFUSED: unsaid if the owners do not agree */
     /* An owner of this revision has stored the batch, or may have: it did not answer. Without a
      * ring the one ingester's error says that. */
     bool maybe_stored;
@@ -96,6 +98,7 @@ struct dist_delivery_core {
     enum fg_limit_of limit_of;  /* of all refusals of this round, if it is the same */
     uint64_t newest;            /* revision that an owner said it knows */
     uint32_t stored, profiles;  /* the most that one replica stored; of so many */
+    uint32_t stored_before;     /* the most that one stored under an earlier revision */
 };
 
 /*

@@ -99,7 +99,7 @@ static void let_others_pass(struct ing_parcel *parcel, struct ing_parcel_batch *
 }
 
 /* Returns false if the target asks again for what it has just got. */
-static bool define_batch(struct ing_parcel *parcel, struct ing_parcel_batch *batch)
+static bool define_batch(struct ing_parcel *parcel, struct ing_parcel_batch *batch, uint32_t stored)
 {
     bool before = false;
 
@@ -108,6 +108,7 @@ static bool define_batch(struct ing_parcel *parcel, struct ing_parcel_batch *bat
         before |= batch->items[i]->define;
         batch->items[i]->define = true;
     }
+    batch->items[0]->own = FG_MAX(batch->items[0]->own, FG_MIN(stored, batch->n));
     return !before;
 }
 
@@ -147,23 +148,36 @@ static bool take_refused(struct ing_parcel *parcel, struct ing_parcel_batch *bat
     return true;
 }
 
+/* Returns how many profiles of the batch the target knows only since this parcel has sent them:
+ * some of its servers had stored them when others asked for definitions. */
+static uint32_t own_of(const struct ing_parcel_batch *batch, uint32_t known)
+{
+    uint64_t own = 0;
+
+    for (uint32_t i = 0; i < batch->n; i++)
+        own += batch->items[i]->own;
+    return (uint32_t)FG_MIN(own, known);
+}
+
 /* Every profile of a batch has to be accounted for, or the answer is none. */
 static bool take_stored(struct ing_parcel *parcel, struct ing_parcel_batch *batch,
                         const Forward__V1__Result *result)
 {
     uint64_t n = (uint64_t)result->stored + result->known + result->dropped + result->n_refused;
+    uint32_t own;
 
     if (n != batch->n || !take_refused(parcel, batch, result))
         return false;
+    own = own_of(batch, result->known);
     for (uint32_t i = 0; i < batch->n; i++)
         if (batch->items[i]->state == ITEM_OPEN) {
             ing_parcel_close_item(batch->items[i], OUTBOX_DONE);
-            batch->items[i]->known = result->known == n; /* a page's batch has one profile */
+            batch->items[i]->known = result->known - own == n; /* a page's batch has one */
         }
     if (batch->is_short)
         note_known(parcel);
-    parcel->n_stored += result->stored;
-    parcel->n_known += result->known;
+    parcel->n_stored += result->stored + own;
+    parcel->n_known += result->known - own;
     fg_definition_cache_add(parcel->common->definition_cache, batch->cache_key, 1, batch->defined,
                             batch->n_defined);
     return true;
@@ -208,7 +222,7 @@ static enum ing_sender_result take_result(struct ing_parcel *parcel, struct ing_
         return hold_batches(parcel, batch, 1, parcel->common->hold_ns, SENDER_DENIED, err);
     }
     if (result->expand   ? expand_batch(parcel, batch)
-        : result->define ? define_batch(parcel, batch)
+        : result->define ? define_batch(parcel, batch, result->stored)
                          : take_stored(parcel, batch, result))
         return SENDER_TAKEN;
     put_off(batch);

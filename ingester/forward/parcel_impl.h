@@ -34,6 +34,8 @@ struct ing_parcel_item {
     bool alone;    /* in a batch of its own, since one with others was refused */
     bool filtered; /* the target does not want it: it is closed */
     bool known;    /* of a page: the target had it before */
+    uint32_t own;  /* profiles of its batch that the target had stored when it asked for stacks;
+                    * noted at the first profile of the batch */
 };
 
 /* A batch of the round. */

@@ -197,11 +197,14 @@ class Proxy:
             self.release.wait(TIMEOUT_S)
             handler.close_connection = True
             return
-        if word in ("500", "429", "503", "400"):
+        if word in ("500", "429", "503", "400", "404", "405", "302"):
             self.answer(handler, int(word), b'{"code":"unknown","message":"made up"}', {"Content-Type": "application/json"})
             return
         if word == "garbage":
             self.answer(handler, 200, b"<html><body>Bad Gateway</body></html>", {"Content-Type": "text/html"})
+            return
+        if word == "nothing":  # only its type differs from the answer of a Pyroscope without profiles
+            self.answer(handler, 200, b"", {"Content-Type": "text/plain"})
             return
         status, answer = flamegrid.Client(self.port_behind).send("POST", handler.path, body, dict(handler.headers, **{"Accept-Encoding": "identity"}))
         if word == "cut":  # less than was promised
@@ -209,6 +212,7 @@ class Proxy:
             handler.close_connection = True
         elif word == "end":  # nothing was promised, so only the content can tell
             handler.send_response(status)
+            handler.send_header("Content-Type", "application/proto")
             handler.send_header("Connection", "close")
             handler.end_headers()
             handler.wfile.write(answer[:len(answer) // 2])
@@ -392,7 +396,7 @@ def every(words, period):
 def case_a_source_that_fails_for_a_while_is_asked_again(seed):
     span = Range()
     with Place() as source, Place() as target, \
-            Proxy(source.server.port, every(("500", "cut", "garbage", "429", "end", "hang", "503", "lost"), 29)) as proxy:
+            Proxy(source.server.port, every(("500", "cut", "garbage", "404", "429", "end", "nothing", "hang", "405", "503", "302", "lost"), 29)) as proxy:
         n = fill(source.client, span)
         report = Run(proxy.url, target.url, *span.options(), "--retries", "4", "--timeout", "2", "--connections", "8").good()
         check(report["profiles"] == n and report["requests"] > n, "%s", report)
@@ -402,7 +406,7 @@ def case_a_source_that_fails_for_a_while_is_asked_again(seed):
 def case_a_target_that_fails_for_a_while_is_sent_to_again(seed):
     span = Range()
     with Place() as source, Place() as target, \
-            Proxy(target.server.port, every(("500", "lost", "429", "cut", "hang", "503"), 29)) as proxy:
+            Proxy(target.server.port, every(("500", "lost", "429", "404", "cut", "garbage", "hang", "nothing", "503", "405"), 29)) as proxy:
         n = fill(source.client, span)
         report = Run(source.url, proxy.url, *span.options(), "--retries", "4", "--timeout", "2", "--connections", "8").good()
         check(report["profiles"] == n, "%s", report)
@@ -436,6 +440,40 @@ def case_a_source_that_is_not_there_is_told_at_once(seed):
         check(done.stdout == "", "it reports of nothing: %s", done.stdout)
         check("the source does not answer at http://127.0.0.1:1 (Connection refused): check the URL behind `import pyroscope`" in done.stderr and
               "--url" not in done.stderr, "%s", done.stderr)
+        check("flamegrid import: the source: Connection refused; trying again, 1 of 1\n" in done.stderr, "%s", done.stderr)
+
+
+def case_a_server_that_is_none_is_told_after_one_request(seed):
+    """Of a side that has never answered as it should, what another server would say is final: its URL is wrong."""
+    span = Range()
+    words = (("404", "the server says 404: made up"), ("405", "the server says 405"), ("302", "the server says 302"),
+             ("garbage", "200 with text/html instead of application/proto"), ("nothing", "200 with text/plain instead of application/proto"))
+    with Place() as source, Place() as target:
+        fill(source.client, span, times=2)
+        for word, said in words:
+            with Proxy(source.server.port, lambda n, method, body: word) as proxy:
+                for more, method in (((), "GetProfileStats"), (span.options(), "Series")):
+                    run = Run(proxy.url, target.url, *more)
+                    run.bad()
+                    want = "the source does not answer as a Pyroscope does: check the URL behind `import pyroscope`: POST %s%s%s: %s" % (
+                        proxy.url, QUERIER, method, said)
+                    check(want in run.said and "trying again" not in run.said, "%s: %s", word, run.said)
+                check(len(proxy.requests) == 2, "%s: asked %d times instead of once in each run", word, len(proxy.requests))
+            with Proxy(target.server.port, lambda n, method, body: word) as proxy:
+                run = Run(source.url, proxy.url, *span.options(), "--connections", "1")
+                check(run.bad()["profiles"] == 0, "%s: it counts what nobody has stored: %s", word, run.report)
+                want = "the target does not answer as a flamegrid does: check --url: POST %s/push.v1.PusherService/Push: %s" % (proxy.url, said)
+                check(want in run.said, "%s: %s", word, run.said)
+                check(len(proxy.requests) == 1, "%s: sent %d times instead of once", word, len(proxy.requests))
+
+
+def case_only_the_first_request_of_all_decides(seed):
+    """The range is found by a request of its own; what follows it may meet a proxy whose server restarts."""
+    span = Range()
+    with Place() as source, Place() as target, Proxy(source.server.port, lambda n, method, body: "404" if n in (1, 4) else None) as proxy:
+        n = fill(source.client, span, times=2)
+        report = Run(proxy.url, target.url).good()
+        check(report["profiles"] == n, "%s", report)
 
 
 def case_a_wait_for_the_source_is_told(seed):
@@ -444,7 +482,8 @@ def case_a_wait_for_the_source_is_told(seed):
         fill(source.client, span, times=2)
         run = Run(proxy.url, target.url, *span.options(), "--retries", "4", "--dry-run")
         run.good()
-        check("flamegrid import: the source: the server says 503: made up; trying again, 2 of 4\n" in run.said, "%s", run.said)
+        check("flamegrid import: the source: the server says 503: made up; trying again, 1 of 4\n" in run.said, "nothing after the first: %s", run.said)
+        check("the server says 503: made up; trying again, 3 of 4\n" in run.said, "%s", run.said)
 
 
 def case_one_is_not_many(seed):
@@ -618,7 +657,7 @@ def case_wrong_command_lines(seed):
             check(done.returncode == 2 and want in done.stderr and done.stdout == "", "%s: %s", options, done)
         run = Run(source.url + "/no", source.url, "--from", "now-2h")
         run.bad()
-        check("the source: the server says 404" in run.said, "%s", run.said)
+        check("/no%sSeries: the server says 404" % QUERIER in run.said, "%s", run.said)
         run = Run(source.url, source.url, "--from", "now-2h", "--selector", "{a=")
         run.bad()
         check("the source: the server says 400" in run.said, "%s", run.said)

@@ -32,6 +32,7 @@ struct memory {
     struct fg_profile_size size; /* of the last profile */
     bool away;
     const Fg__Inner__PushResult *refusal; /* of each batch; NULL: none is refused */
+    const char *lacking; /* service whose stacks it lacks in any case; NULL: none */
 };
 
 struct fixture {
@@ -89,7 +90,9 @@ static void take_batch(struct memory *memory, const Fg__Inner__PushItem *item,
 
     fg_assert(fg_batch_decode(bytes, arena, &batch, &err) == FG_OK);
     fg_assert(fg_wire_batch_get_sizes(&batch, item->sizes, item->n_sizes, &err) == FG_OK);
-    undefined[0] = take_stacks(memory, &batch);
+    undefined[0] = memory->lacking != NULL && strcmp(item->service, memory->lacking) == 0
+                       ? 1
+                       : take_stacks(memory, &batch);
     if (undefined[0] > 0) {
         result->undefined = undefined;
         result->n_undefined = 1;
@@ -347,6 +350,34 @@ static void unknown_stacks_are_asked_for(void **state)
     put(f, &shop, true);
     assert_int_equal(forward(f), 200);
     assert_int_equal(result(f, 0)->stored, 1);
+}
+
+/* The sender repeats the whole batch, and then has to tell these from what others had sent. */
+static void parts_that_were_stored_are_told_when_others_lack_stacks(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_batch batch = make(f, "shop", NOW_NS, two, 2);
+    struct fg_batch cart = make(f, "cart", NOW_NS, two, 2); /* of the same stacks */
+    struct fg_profile profiles[] = {batch.profiles[0], batch.profiles[0]};
+
+    put(f, &batch, true);
+    assert_int_equal(forward(f), 200);
+    profiles[0].id = (struct fg_id){1, 1};
+    profiles[1].id = (struct fg_id){1, 2};
+    profiles[1].labels = cart.profiles[0].labels;
+    batch.profiles = profiles;
+    batch.n_profiles = FG_COUNT(profiles);
+    f->memory.lacking = "cart";
+    put(f, &batch, false);
+    assert_int_equal(forward(f), 200);
+    assert_true(result(f, 0)->define);
+    assert_int_equal(result(f, 0)->stored, 1);
+    assert_int_equal(result(f, 0)->known, 0);
+    f->memory.lacking = NULL;
+    put(f, &batch, true);
+    assert_int_equal(forward(f), 200);
+    assert_int_equal(result(f, 0)->stored, 1);
+    assert_int_equal(result(f, 0)->known, 1);
 }
 
 static void short_ids_are_enough_once_they_came_whole(void **state)
@@ -674,6 +705,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(profile_keeps_its_id_and_size_and_counts_once, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(unknown_stacks_are_asked_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(parts_that_were_stored_are_told_when_others_lack_stacks,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(short_ids_are_enough_once_they_came_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(ids_of_version_1_are_remembered, setup, teardown),
         cmocka_unit_test_setup_teardown(stack_under_the_id_of_another_is_refused, setup, teardown),

@@ -173,6 +173,71 @@ static void copies_stored_under_an_earlier_revision_do_not_count(void **state)
     expect(&core, DELIVERY_STORED, "");
 }
 
+/* Checks what a batch of one profile counts as. */
+static void expect_counts(const struct dist_delivery_core *core, uint32_t n_stored,
+                          uint32_t n_duplicates)
+{
+    struct dist_delivery_result result;
+
+    dist_delivery_core_result(core, &result);
+    assert_int_equal(result.stored, n_stored);
+    assert_int_equal(result.duplicates, n_duplicates);
+}
+
+static void what_an_earlier_round_has_stored_is_no_duplicate(void **state)
+{
+    (void)state;
+    for (unsigned late = 0; late <= 1; late++) { /* the answer comes in the second round */
+        struct dist_delivery_core core = {0};
+        uint32_t first;
+
+        begin(&core, REVISION, OWNERS, OWNERS);
+        first = core.replicas[0].send;
+        if (!late)
+            dist_delivery_core_answer(&core, first, &stored);
+        dist_delivery_core_answer(&core, core.replicas[2].send, &stale);
+        assert_true(dist_delivery_core_end_round(&core));
+        begin(&core, REVISION + 2, OWNERS, OWNERS);
+        if (late)
+            dist_delivery_core_answer(&core, first, &stored);
+        dist_delivery_core_answer(&core, core.replicas[0].send, &duplicate);
+        dist_delivery_core_answer(&core, core.replicas[1].send, &duplicate);
+        assert_true(dist_delivery_core_end_round(&core));
+        expect(&core, DELIVERY_STORED, "");
+        expect_counts(&core, 1, 0);
+    }
+}
+
+static void what_was_there_before_is_a_duplicate_in_all_rounds(void **state)
+{
+    struct dist_delivery_core core = {0};
+
+    (void)state;
+    begin(&core, REVISION, OWNERS, OWNERS);
+    dist_delivery_core_answer(&core, core.replicas[0].send, &duplicate);
+    dist_delivery_core_answer(&core, core.replicas[2].send, &stale);
+    assert_true(dist_delivery_core_end_round(&core));
+    begin(&core, REVISION + 2, OWNERS, OWNERS);
+    dist_delivery_core_answer(&core, core.replicas[0].send, &duplicate);
+    dist_delivery_core_answer(&core, core.replicas[1].send, &duplicate);
+    assert_true(dist_delivery_core_end_round(&core));
+    expect_counts(&core, 0, 1);
+}
+
+/* The sender repeats the batch, and has to tell its own profiles from those of others. */
+static void result_that_lacks_definitions_says_what_an_owner_has_stored(void **state)
+{
+    struct dist_delivery_core core = {0};
+
+    (void)state;
+    begin(&core, REVISION, OWNERS, OWNERS);
+    dist_delivery_core_answer(&core, core.replicas[0].send, &stored);
+    dist_delivery_core_answer(&core, core.replicas[1].send, &lacks);
+    assert_true(dist_delivery_core_end_round(&core));
+    expect(&core, DELIVERY_LACKS, "keeps asking");
+    expect_counts(&core, 1, 0);
+}
+
 static void an_owner_without_a_peer_counts_as_unresponsive(void **state)
 {
     struct dist_delivery_core core = {0};
@@ -379,6 +444,9 @@ int main(void)
         cmocka_unit_test(every_order_of_answers_ends_the_round_exactly_once),
         cmocka_unit_test(the_next_round_skips_replicas_that_have_stored_the_batch),
         cmocka_unit_test(copies_stored_under_an_earlier_revision_do_not_count),
+        cmocka_unit_test(what_an_earlier_round_has_stored_is_no_duplicate),
+        cmocka_unit_test(what_was_there_before_is_a_duplicate_in_all_rounds),
+        cmocka_unit_test(result_that_lacks_definitions_says_what_an_owner_has_stored),
         cmocka_unit_test(an_owner_without_a_peer_counts_as_unresponsive),
         cmocka_unit_test(without_a_ring_the_answer_of_the_ingester_is_final),
         cmocka_unit_test(without_a_ring_an_ingester_that_was_overtaken_is_asked_again),

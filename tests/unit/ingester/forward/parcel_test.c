@@ -113,6 +113,69 @@ static void definitions_that_are_asked_for_are_sent(void **state)
     parcel_run_end_with(&run, 3, 0, 0);
 }
 
+/* Returns how many of three profiles count as known if the target asks for definitions, has stored
+ * `before` of them by then, and knows `known` afterwards. */
+static uint64_t known_after_define(uint32_t before, uint32_t known)
+{
+    Forward__V1__Result result = parcel_run_define();
+    struct parcel_run run;
+    uint64_t n_known;
+
+    parcel_run_open_with(&run, "", 3);
+    parcel_run_take(&run);
+    assert_true(parcel_run_build(&run));
+    result.stored = before;
+    assert_int_equal(parcel_run_answer(&run, &result, 1), SENDER_TAKEN);
+    assert_true(parcel_run_build(&run));
+    result = parcel_run_stored(3 - known);
+    result.known = known;
+    assert_int_equal(parcel_run_answer(&run, &result, 1), SENDER_TAKEN);
+    assert_false(parcel_run_build(&run));
+    assert_int_equal(run.parcel->n_stored + run.parcel->n_known, 3);
+    n_known = run.parcel->n_known;
+    parcel_run_end_with(&run, 3, 0, 0);
+    return n_known;
+}
+
+static void what_this_parcel_has_stored_is_not_known(void **state)
+{
+    (void)state;
+    assert_int_equal(known_after_define(0, 0), 0);
+    assert_int_equal(known_after_define(0, 2), 2); /* of another server, or of a lost answer */
+    assert_int_equal(known_after_define(2, 2), 0);
+    assert_int_equal(known_after_define(1, 3), 2);
+    assert_int_equal(known_after_define(3, 0), 0); /* others of its servers have stored them */
+    assert_int_equal(known_after_define(UINT32_MAX, 3), 0);
+}
+
+/* The other batch of the request has nothing to do with it. */
+static void what_is_known_of_another_batch_stays_known(void **state)
+{
+    Forward__V1__Result results[2];
+    struct parcel_run run;
+    uint32_t known;
+
+    (void)state;
+    parcel_run_open_with(&run, "", 2);
+    (void)parcel_run_push_of(&run, 2, "tenant", "cart", NULL);
+    parcel_run_take(&run);
+    assert_true(parcel_run_build(&run));
+    assert_int_equal(run.n_batches, 2);
+    known = run.batches[1].n;
+    results[0] = parcel_run_define();
+    results[0].stored = run.batches[0].n;
+    results[1] = parcel_run_stored(0);
+    results[1].known = known;
+    assert_int_equal(parcel_run_answer(&run, results, 2), SENDER_TAKEN);
+    assert_true(parcel_run_build(&run));
+    assert_int_equal(run.n_batches, 1);
+    results[0] = parcel_run_stored(run.batches[0].n);
+    assert_int_equal(parcel_run_answer(&run, results, 1), SENDER_TAKEN);
+    assert_false(parcel_run_build(&run));
+    assert_int_equal(run.parcel->n_known, known);
+    parcel_run_end_with(&run, 3, 0, 0);
+}
+
 static void target_that_asks_twice_is_left_alone(void **state)
 {
     Forward__V1__Result result = parcel_run_define();
@@ -545,6 +608,8 @@ int main(void)
         cmocka_unit_test(stacks_are_defined_once),
         cmocka_unit_test(spans_are_sent_whatever_the_order_of_samples),
         cmocka_unit_test(definitions_that_are_asked_for_are_sent),
+        cmocka_unit_test(what_this_parcel_has_stored_is_not_known),
+        cmocka_unit_test(what_is_known_of_another_batch_stays_known),
         cmocka_unit_test(target_that_asks_twice_is_left_alone),
         cmocka_unit_test(ids_are_short_once_the_target_says_that_it_reads_them),
         cmocka_unit_test(stacks_that_are_defined_have_whole_ids),
