@@ -12,8 +12,8 @@
  * forwarded; that takes at most half of the room for items that wait. Items of one service are
  * handed over in the order of their submission, visits run in the order of their posts.
  *
- * A group gathers for a moment (delay_ns) before it is written. An agent's item that came while the
- * group before it was written has waited already: that counts.
+ * A group gathers for a moment (delay_ns) before it is written. An agent's item that came while a
+ * group with forwarded ones was written has waited already: that counts.
  */
 #ifndef FG_INGESTER_COMMITTER_H
 #define FG_INGESTER_COMMITTER_H

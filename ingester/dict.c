@@ -5,7 +5,7 @@
  * or a tree is merged.
  *
  * All else in a dictionary belongs to one thread: at first to the one that reads it from the store,
- * and then, for the newest generation, to the worker its service is pinned to.
+ * and then, for the newest generation, to the one that holds the lock of its service (push.h).
  */
 #include "ingester/dict.h"
 
@@ -25,7 +25,8 @@ struct ing_dict {
     uint64_t bytes;        /* as counted by the table */
     struct ing_dict *next; /* in its bucket */
 
-    /* Used by the pinned worker, or by the thread that reads the dictionary from the store. */
+    /* Used under the lock of its service, or by the thread that reads the dictionary from the
+     * store. */
     struct fg_tree tree;
     struct fg_map stack_map; /* fg_id_table(id) -> number of the stack */
     struct ing_dict_stack *stacks;
@@ -59,7 +60,7 @@ struct ing_dict_table {
 
 /* ---- one dictionary ---- */
 
-/* Makes what was added visible to new views. The worker's. */
+/* Makes what was added visible to new views. The writer's. */
 static void publish(struct ing_dict *dict)
 {
     struct fg_outgrown unused = {0};

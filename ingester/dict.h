@@ -14,13 +14,13 @@
  * numbered stays consistent with itself and nothing else uses these numbers. Cutting the head into
  * segments begins a new generation too, so that old ones can go, and so does a start (retire.h).
  *
- * Thread: only the worker that a service is pinned to changes the service's newest generation, and
- * readers never block it: queries and segment builds read a view, a snapshot of the dictionary. All
+ * Thread: only who holds the lock of a service (push.h) changes its newest generation, and readers
+ * never block it: queries and segment builds read a view, a snapshot of the dictionary. All
  * memory that a view points to is append-only. When an array must grow, the writer continues in a
  * copy, and the old array is kept while a view may point to it (common/base/outgrown.h). A lock is
  * held only to copy a view, never while a tree is merged.
  *
- *   worker    append ... append  publish           append ...
+ *   writer    append ... append  publish           append ...
  *                                   | counts and addresses, under the lock
  *   reader               view <-----+  merge ... merge  end
  */
@@ -109,7 +109,7 @@ bool ing_dict_delete(struct ing_dict_table *table, uint32_t service, uint32_t ge
  */
 bool ing_dict_outgrown(struct ing_dict_table *table, const struct ing_dict *dict);
 
-/* --- the pinned worker --- */
+/* --- under the lock of the service --- */
 
 /*
  * Sets nodes[batch->n_stacks] to node + 1 of every stack of the batch, and adds those that the

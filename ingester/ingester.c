@@ -43,11 +43,11 @@ const struct fg_conf_field ing_fields[] = {
     {"accept_loss", FG_CONF_STRING, CONF(accept_loss), .def = "", .max = "64",
      .doc = "Damage number that a refused start logged. The damaged head is then set aside and an empty head is created. Any other damage still refuses the start."},
     {"workers", FG_CONF_UINT, CONF(workers), .def = "0", .max = "256",
-     .doc = "Threads that number stacks and encode profiles. 0: one per processor."},
+     .doc = "Threads that number stacks and encode profiles of agents. Half as many do so for what other servers forward, with a low priority. 0: one per processor."},
     {"query_workers", FG_CONF_UINT, CONF(query_workers), .def = "0", .max = "256",
      .doc = "Threads that read for queries. Up to twice as many queries run if they are of so many tenants. 0: one per processor."},
     {"queue_max", FG_CONF_UINT, CONF(queue_max), .def = "1024", .min = "1", .max = "1000000",
-     .doc = "Pushes that may wait for a worker. Further pushes are refused with 429."},
+     .doc = "Pushes that may wait for a worker, and as many forwarded ones. Further pushes are refused with 429."},
     {"query_queue_max", FG_CONF_UINT, CONF(query_queue_max), .def = "256", .min = "1", .max = "1000000",
      .doc = "Queries that may wait for a worker. Further queries are refused with 429. Tenants take turns, and one has at most as many queries waiting as the queue has free slots."},
     {"query_max_bytes", FG_CONF_BYTES, CONF(query_max_bytes), .def = "256MiB", .min = "16MiB",
@@ -76,8 +76,10 @@ const size_t ing_n_fields = FG_COUNT(ing_fields);
     M(GAUGE, INGESTER_RECORDS_REPAIRED, "flamegrid_ingester_head_records{state=\"repaired\"}", "Damaged records of the head found at the last start, by state") \
     M(GAUGE, INGESTER_RECORDS_ASIDE, "flamegrid_ingester_head_records{state=\"set_aside\"}", "Damaged records of the head found at the last start, by state") \
     M(GAUGE, INGESTER_QUEUED_PUSHES, "flamegrid_ingester_queue_jobs{lane=\"ingest\"}", "Jobs that wait for a worker") \
+    M(GAUGE, INGESTER_QUEUED_FORWARDED, "flamegrid_ingester_queue_jobs{lane=\"bulk\"}", "Jobs that wait for a worker") \
     M(GAUGE, INGESTER_QUEUED_QUERIES, "flamegrid_ingester_queue_jobs{lane=\"query\"}", "Jobs that wait for a worker") \
     M(COUNTER, INGESTER_REFUSED_PUSHES, "flamegrid_ingester_refused_jobs_total{lane=\"ingest\"}", "Jobs refused because the queue was full") \
+    M(COUNTER, INGESTER_REFUSED_FORWARDED, "flamegrid_ingester_refused_jobs_total{lane=\"bulk\"}", "Jobs refused because the queue was full") \
     M(COUNTER, INGESTER_REFUSED_QUERIES, "flamegrid_ingester_refused_jobs_total{lane=\"query\"}", "Jobs refused because the queue was full")
 /* clang-format on */
 FG_METRICS_ENUM(ingester_metric, INGESTER_METRICS)
@@ -118,6 +120,7 @@ struct ingester {
     struct fg_registry *registry;
     struct fg_metrics *metrics;
     struct ing_push_context push;
+    struct ing_push_locks push_locks;
     struct ing_query_context query;
     struct ing_repair *repair;
 };
@@ -169,9 +172,10 @@ static void on_scrape(void *arg)
 {
     struct ingester *ingester = arg;
     struct fg_metrics *metrics = ingester->metrics;
-    struct fg_lane_state pushes, queries;
+    struct fg_lane_state pushes, forwarded, queries;
 
     fg_work_state(ingester->work, FG_LANE_INGEST, &pushes);
+    fg_work_state(ingester->work, FG_LANE_BULK, &forwarded);
     fg_work_state(ingester->work, FG_LANE_QUERY, &queries);
     fg_metric_set(metrics, INGESTER_SERIES,
                   (int64_t)ing_catalog_count_series(ingester->catalog, NULL));
@@ -188,8 +192,10 @@ static void on_scrape(void *arg)
     fg_metric_set(metrics, INGESTER_STORE_MEMORY, (int64_t)fg_store_memory_bytes(ingester->store));
     fg_metric_set(metrics, INGESTER_STORE_DISK, (int64_t)fg_store_disk_bytes(ingester->store));
     fg_metric_set(metrics, INGESTER_QUEUED_PUSHES, pushes.queued);
+    fg_metric_set(metrics, INGESTER_QUEUED_FORWARDED, forwarded.queued);
     fg_metric_set(metrics, INGESTER_QUEUED_QUERIES, queries.queued);
     fg_metric_set_total(metrics, INGESTER_REFUSED_PUSHES, pushes.refused);
+    fg_metric_set_total(metrics, INGESTER_REFUSED_FORWARDED, forwarded.refused);
     fg_metric_set_total(metrics, INGESTER_REFUSED_QUERIES, queries.refused);
 }
 
@@ -205,10 +211,12 @@ static unsigned or_processors(uint64_t threads)
 static enum fg_code start_workers(struct ingester *ingester, const struct ing_settings *settings,
                                   struct fg_err *err)
 {
+    unsigned workers = or_processors(settings->workers);
     unsigned readers = or_processors(settings->query_workers);
     const struct fg_lane_config lanes[FG_LANES] = {
-        [FG_LANE_INGEST] = {.threads = or_processors(settings->workers),
-                            .queue_max = (unsigned)settings->queue_max},
+        [FG_LANE_INGEST] = {.threads = workers, .queue_max = (unsigned)settings->queue_max},
+        [FG_LANE_BULK] = {.threads = FG_MAX(workers / 2, 1),
+                          .queue_max = (unsigned)settings->queue_max},
         [FG_LANE_QUERY] = {.threads = readers,
                            .queue_max = (unsigned)settings->query_queue_max,
                            .guests = readers},
@@ -367,6 +375,7 @@ static enum fg_code start(struct ingester *ingester, const struct ing_config *co
         .intake = ingester->intake,
         .outbox = ingester->outbox,
         .work = ingester->work,
+        .locks = &ingester->push_locks,
         .tenants = config->tenants,
         /* Different at each start: a start begins new dictionaries, so distributors that see
          * another id send all definitions again. */
@@ -438,6 +447,7 @@ static enum fg_code create(const struct ing_config *config, const struct ing_men
     ingester->conditions = config->conditions;
     ingester->clock = config->clock;
     ingester->member.watch = config->watch;
+    ing_push_locks_init(&ingester->push_locks);
     if (start(ingester, config, mend, err) != FG_OK ||
         start_repair(ingester, config, err) != FG_OK) {
         ing_destroy(ingester);
@@ -515,6 +525,7 @@ void ing_destroy(struct ingester *ingester)
     ing_dict_table_destroy(ingester->dicts);
     for (unsigned i = 0; i < ING_LOOKS; i++)
         fg_bucket_stop_destroy(ingester->push.look_stops[i]);
+    ing_push_locks_done(&ingester->push_locks);
     fg_condition_destroy(ingester->damaged);
     ing_head_chunks_close(ingester->chunks);
     ing_catalog_close(ingester->catalog);

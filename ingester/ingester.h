@@ -2,8 +2,9 @@
  * The ingester makes profiles durable before it acknowledges them, and serves them until they are
  * in segments of the bucket. Its data is the head: a store of its own on the local disk (keys.h).
  *
- * Thread: calls arrive on transport threads and are handed to workers: a push to the worker
- * its service is pinned to (INGEST lane), a query to any worker (QUERY lane). One committer writes.
+ * Thread: calls arrive on transport threads and are handed to workers: a push to the worker its
+ * service is pinned to (lane INGEST; BULK if it is forwarded), a query to any worker (QUERY). One
+ * committer writes.
  */
 #ifndef FG_INGESTER_INGESTER_H
 #define FG_INGESTER_INGESTER_H

@@ -23,6 +23,7 @@ struct ingester_push {
     struct ing_push_context *context;
     const Fg__Inner__PushItem *head;
     struct fg_slice batch;
+    pthread_mutex_t *held;  /* the lock of its service; NULL: it is not held */
     uint32_t n_undefined;   /* stacks that are neither known nor defined */
     unsigned entered;       /* the guard of the catalog, while the push is on the worker or with the
                                committer */
@@ -145,6 +146,34 @@ static void finish(struct ingester_push *push)
 }
 
 static void submit(struct ingester_push *push);
+
+/* Returns a number of the service. */
+static uint64_t pin_of(const struct ingester_push *push)
+{
+    return fg_hash64(fg_cstr(push->head->service)) ^
+           fg_mix64(fg_hash64(fg_cstr(push->head->tenant)));
+}
+
+void ing_push_locks_init(struct ing_push_locks *locks)
+{
+    for (size_t i = 0; i < FG_COUNT(locks->of_services); i++)
+        fg_assert(pthread_mutex_init(&locks->of_services[i], NULL) == 0);
+}
+
+void ing_push_locks_done(struct ing_push_locks *locks)
+{
+    for (size_t i = 0; i < FG_COUNT(locks->of_services); i++)
+        (void)pthread_mutex_destroy(&locks->of_services[i]);
+}
+
+/* Until done() has handed the push on. */
+static void hold_service(struct ingester_push *push)
+{
+    struct ing_push_locks *locks = push->context->locks;
+
+    push->held = &locks->of_services[pin_of(push) % FG_COUNT(locks->of_services)];
+    (void)pthread_mutex_lock(push->held);
+}
 
 /* Resets a push to its beginning. */
 static void begin_anew(struct ingester_push *push)
@@ -353,7 +382,7 @@ static void add_record(struct ingester_push *push, const struct fg_wire_batch *b
     struct ing_catalog_series *series = out->series;
 
     if (ing_catalog_series_saw(series, types_with_values(profile, batch->n_types))) {
-        uint64_t seen = atomic_load(&series->seen); /* grows on this thread only */
+        uint64_t seen = atomic_load(&series->seen); /* grows under the lock of the service only */
 
         ing_catalog_put_series(item->tenant, series, &item->defs);
         ing_commit_item_mark(item,
@@ -498,18 +527,20 @@ static enum fg_code decode_push(struct fg_job *job, struct fg_err *err)
     if (fg_batch_decode(push->batch, arena, &batch, err) != FG_OK)
         return err->code;
     code = fg_wire_batch_get_sizes(&batch, push->head->sizes, push->head->n_sizes, err);
-    if (code == FG_OK)
+    if (code == FG_OK) {
+        hold_service(push);
         code = prepare(push, &batch, &quota, arena, err);
+    }
     fg_wire_batch_done(&batch);
     return code;
 }
 
 static void start_look(struct ingester_push *push);
 
-/* Still on the worker, so that items of one service reach the committer in order. */
-static void done(struct fg_job *job)
+/* Hands a push on, or ends it: it is not ours afterwards. */
+static void hand_on(struct ingester_push *push)
 {
-    struct ingester_push *push = fg_container(job, struct ingester_push, job);
+    const struct fg_job *job = &push->job;
 
     if (job->code == FG_OK && push->look != NULL && !push->look->ended) {
         leave(push); /* the lookup takes a while, and all is resolved again after it */
@@ -533,6 +564,17 @@ static void done(struct fg_job *job)
     push->item.dict = NULL;
     leave(push);
     finish(push);
+}
+
+/* Still on the worker, so that items of one service reach the committer in order. */
+static void done(struct fg_job *job)
+{
+    struct ingester_push *push = fg_container(job, struct ingester_push, job);
+    pthread_mutex_t *held = fg_take(push->held);
+
+    hand_on(push);
+    if (held != NULL)
+        (void)pthread_mutex_unlock(held);
 }
 
 static void on_looked(struct fg_job *job)
@@ -668,16 +710,13 @@ static void start_look(struct ingester_push *push)
 
 static void submit(struct ingester_push *push)
 {
-    /* Tenant and service choose the worker, so a dictionary has one writer, and the agents' pushes
-     * of a service stay in order, and so do the forwarded ones. */
-    uint64_t pin =
-        fg_hash64(fg_cstr(push->head->service)) ^ fg_mix64(fg_hash64(fg_cstr(push->head->tenant)));
+    enum fg_lane lane = push->head->via.len > 0 ? FG_LANE_BULK : FG_LANE_INGEST;
 
     push->job.run = decode_push;
     push->job.done = done;
-    /* Forwarded pushes come in bulk, and nobody waits for a single one: agents' pushes go first. */
-    if ((push->head->via.len > 0 ? fg_work_submit_yielding : fg_work_submit_pinned)(
-            push->context->work, FG_LANE_INGEST, pin, &push->job))
+    /* Tenant and service choose the worker: so the agents' pushes of a service stay in order, and
+     * so do the forwarded ones, and hardly any waits for its lock. */
+    if (fg_work_submit_pinned(push->context->work, lane, pin_of(push), &push->job))
         return;
     refuse_busy(push, "ingester is busy");
     finish(push);

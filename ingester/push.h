@@ -6,6 +6,10 @@
  *                            v   |  only if a segment may have profiles of the group
  *                        BACKGROUND worker: lookup in the bucket (dedup_index.h)
  *
+ * Agents wait for the answer to each push, and servers that catch up for none in particular: what
+ * is forwarded has workers of its own, of a low priority (BULK). A service has one worker of each
+ * kind, and a lock keeps these two apart while one of them numbers its stacks.
+ *
  * Agents' profiles are late, too, soon after a segment was cut early. Lookups of what other servers
  * forward are a flow of their own, and each flow has a worker: a server that catches up, all of
  * whose profiles are late, holds up no agent.
@@ -23,8 +27,20 @@
 #include "ingester/member.h"
 #include "ingester/segments/segments.h"
 
+#include <pthread.h>
+
 /* Flows of lookups: a lookup at a time of each. */
 enum { ING_LOOKS_OF_AGENTS, ING_LOOKS_OF_SERVERS, ING_LOOKS };
+
+/* Locks of services: one is held from the first stack of a push that is numbered until the push is
+ * with the committer, so what a record needs is on disk with it or before it. A lock is that of
+ * many services, by chance. */
+struct ing_push_locks {
+    pthread_mutex_t of_services[64];
+};
+
+void ing_push_locks_init(struct ing_push_locks *locks);
+void ing_push_locks_done(struct ing_push_locks *locks);
 
 struct ing_push_context {
     struct ing_catalog *catalog;
@@ -37,6 +53,7 @@ struct ing_push_context {
     struct ing_intake *intake;
     struct ing_outbox *outbox; /* NULL: nothing is forwarded */
     struct fg_work *work;
+    struct ing_push_locks *locks;
     struct fg_tenants *tenants;
     /* They end lookups: their profiles are taken unchecked. */
     struct fg_bucket_stop *look_stops[ING_LOOKS];

@@ -7,8 +7,7 @@
  *
  * A worker takes whichever head has waited longest: its own queue's, that of helpers, or that of
  * the flow whose turn it is. So none can starve another, and a pinned queue keeps its order because
- * one worker alone takes from it. Yielding jobs have a queue of their own, whose head counts only
- * if no other pinned job waits, or after WORK_YIELDS_NS.
+ * one worker alone takes from it.
  *
  * Which flow is next, work_flows.h decides. There are few more flows than jobs, so a walk over them
  * under the lock is short.
@@ -21,17 +20,14 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* A yielding job that has waited so long is like any pinned one. */
-static const int64_t WORK_YIELDS_NS = FG_SECOND_NS;
-
 enum { THREAD_NAME_BYTES = 16 }; /* what Linux keeps of a thread's name, with the NUL */
 
 struct worker {
     struct lane *lane;
     pthread_t thread;
     pthread_cond_t wake;
-    struct fg_work_queue pinned, yielding; /* both are pinned to it */
-    bool idle;                             /* asleep and not woken */
+    struct fg_work_queue pinned;
+    bool idle;             /* asleep and not woken */
     int64_t until_mono_ns; /* it sleeps no longer than until then; INT64_MAX: until it is woken */
     char name[THREAD_NAME_BYTES];
 };
@@ -69,22 +65,13 @@ static int64_t head_mono_ns(const struct fg_work_queue *queue)
     return queue->first == NULL ? INT64_MAX : queue->first->queued_mono_ns;
 }
 
-/* Returns the queue of the worker's next pinned job. Locked. */
-static struct fg_work_queue *pinned_queue(struct worker *worker, int64_t now_mono_ns)
-{
-    int64_t yields_until_ns = fg_time_add(head_mono_ns(&worker->yielding), WORK_YIELDS_NS);
-
-    return worker->pinned.first == NULL || yields_until_ns <= now_mono_ns ? &worker->yielding
-                                                                          : &worker->pinned;
-}
-
 /* Chooses the worker's next job, by age of the three queue heads; NULL: none. Locked. */
 static struct fg_job *next_job(struct worker *worker)
 {
     int64_t now_ns = fg_mono_ns(fg_clock_real());
     struct lane *lane = worker->lane;
     struct fg_work_flow *flow = fg_work_flows_next(&lane->flows, now_ns);
-    struct fg_work_queue *own = pinned_queue(worker, now_ns);
+    struct fg_work_queue *own = &worker->pinned;
     int64_t own_ns = head_mono_ns(own), help_ns = head_mono_ns(&lane->helpers);
     int64_t flow_ns = flow == NULL ? INT64_MAX : head_mono_ns(&flow->queue);
 
@@ -246,16 +233,15 @@ static void enqueue_flow(struct lane *lane, const struct fg_flow *flow, struct f
 }
 
 /* Locked. */
-static void enqueue_pinned(struct lane *lane, struct worker *worker, bool yields,
-                           struct fg_job *job)
+static void enqueue_pinned(struct lane *lane, struct worker *worker, struct fg_job *job)
 {
     prepare(lane, job);
-    fg_work_queue_push(yields ? &worker->yielding : &worker->pinned, job);
+    fg_work_queue_push(&worker->pinned, job);
     wake_one(worker);
 }
 
-/* pinned: NULL for any worker. yields: a pinned job gives way to the others. */
-static bool submit(struct lane *lane, struct worker *pinned, bool yields, struct fg_job *job)
+/* pinned: NULL for any worker. */
+static bool submit(struct lane *lane, struct worker *pinned, struct fg_job *job)
 {
     static const struct fg_flow none;
     bool room;
@@ -267,7 +253,7 @@ static bool submit(struct lane *lane, struct worker *pinned, bool yields, struct
     if (!room)
         lane->refused++;
     else if (pinned != NULL)
-        enqueue_pinned(lane, pinned, yields, job);
+        enqueue_pinned(lane, pinned, job);
     else
         enqueue_flow(lane, &none, job);
     pthread_mutex_unlock(&lane->mutex);
@@ -276,7 +262,7 @@ static bool submit(struct lane *lane, struct worker *pinned, bool yields, struct
 
 bool fg_work_submit(struct fg_work *work, enum fg_lane lane, struct fg_job *job)
 {
-    return submit(&work->lanes[lane], NULL, false, job);
+    return submit(&work->lanes[lane], NULL, job);
 }
 
 enum fg_submit fg_work_submit_flow(struct fg_work *work, enum fg_lane lane_id,
@@ -323,13 +309,7 @@ static struct worker *worker_of(struct lane *lane, uint64_t pin)
 bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin,
                            struct fg_job *job)
 {
-    return submit(&work->lanes[lane], worker_of(&work->lanes[lane], pin), false, job);
-}
-
-bool fg_work_submit_yielding(struct fg_work *work, enum fg_lane lane, uint64_t pin,
-                             struct fg_job *job)
-{
-    return submit(&work->lanes[lane], worker_of(&work->lanes[lane], pin), true, job);
+    return submit(&work->lanes[lane], worker_of(&work->lanes[lane], pin), job);
 }
 
 bool fg_work_submit_helper(struct fg_work *work, enum fg_lane lane_id, const struct fg_job *owner,
@@ -364,7 +344,7 @@ bool fg_work_recalls(struct fg_work *work, enum fg_lane lane_id, const struct fg
     pthread_mutex_lock(&lane->mutex);
     recalls = fg_work_flows_recalls(&lane->flows, flow_of(owner), fg_mono_ns(fg_clock_real()));
     for (unsigned i = 0; i < lane->n_workers && !recalls; i++)
-        recalls = lane->workers[i].pinned.first != NULL || lane->workers[i].yielding.first != NULL;
+        recalls = lane->workers[i].pinned.first != NULL;
     pthread_mutex_unlock(&lane->mutex);
     return recalls;
 }
@@ -462,8 +442,7 @@ void fg_work_state(struct fg_work *work, enum fg_lane lane_id, struct fg_lane_st
     int64_t oldest = FG_MIN(now, head_mono_ns(&lane->helpers));
 
     for (unsigned i = 0; i < lane->n_workers; i++)
-        oldest = FG_MIN(oldest, FG_MIN(head_mono_ns(&lane->workers[i].pinned),
-                                       head_mono_ns(&lane->workers[i].yielding)));
+        oldest = FG_MIN(oldest, head_mono_ns(&lane->workers[i].pinned));
     *ret_state = (struct fg_lane_state){
         .queued = lane->queued,
         .running = atomic_load_explicit(&lane->running, memory_order_relaxed),

@@ -77,11 +77,6 @@ void fg_work_charge(struct fg_work *work, enum fg_lane lane, struct fg_job *job,
 bool fg_work_submit_pinned(struct fg_work *work, enum fg_lane lane, uint64_t pin,
                            struct fg_job *job) fg_must_check;
 
-/* Does the same with a job that lets the worker's other pinned jobs go first, for up to a second.
- * The order among jobs that yield is kept. */
-bool fg_work_submit_yielding(struct fg_work *work, enum fg_lane lane, uint64_t pin,
-                             struct fg_job *job) fg_must_check;
-
 /*
  * Submits a job that only helps a running one, `owner` (task_group.h), and ends before it. Returns
  * false unless a worker of the lane is idle that the owner's flow may use, so that a helper never

@@ -320,16 +320,17 @@ static void a_visit_ends_the_wait_for_more_items(void **state)
     end(f);
 }
 
-/* It has waited while the group before it was written. */
+/* It has waited while what is forwarded was written. */
 static void item_of_an_agent_waits_once(void **state)
 {
     struct fixture *f = start(UINT64_MAX, FG_HOUR_NS);
 
     (void)state;
     (void)pthread_mutex_lock(&f->lock);
-    assert_true(ing_committer_submit(f->committer, &f->items[0]));
+    forward(f, 0, 1, 0);
     ing_committer_post(f->committer, &f->visits[0]); /* the first group begins at once */
     wait_soon(&f->began);
+    f->items[1].service = &f->services[1];
     assert_true(ing_committer_submit(f->committer, &f->items[1]));
     fg_clock_manual_advance(&f->clock, FG_HOUR_NS);
     (void)pthread_mutex_unlock(&f->lock);

@@ -8,6 +8,7 @@
 #include "tests/lib/remove_tree.h"
 #include "tests/lib/store_doubles.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <unistd.h>
@@ -535,6 +536,78 @@ static void stacks_are_defined_once(void **state)
     fg_store_close(store);
 }
 
+/* ---- agents and servers push profiles of one service at the same time ---- */
+
+enum { PUSHES = 300, COMMON_STACKS = 97, STACK_MAX_BYTES = 40 };
+
+struct pusher {
+    struct head *head;
+    pthread_t thread;
+    unsigned number;
+    struct fg_slice via;
+};
+
+/* Each profile has a stack that both pushers define and one of its own. */
+static void *push_all(void *arg)
+{
+    const struct pusher *pusher = arg;
+
+    for (unsigned i = 0; i < PUSHES; i++) {
+        char common[STACK_MAX_BYTES], own[STACK_MAX_BYTES];
+        const struct head_sample samples[] = {{common, {1, 10}, 0}, {own, {1, 10}, 0}};
+        const struct head_profile profile = {
+            .tenant = "team",
+            .service = "shop",
+            .time_ns = start_ns + (2 * (int64_t)i + pusher->number) * FG_MS_NS,
+            .samples = samples,
+            .n_samples = FG_COUNT(samples),
+            .via = pusher->via};
+
+        (void)snprintf(common, sizeof common, "main;common%u", i % COMMON_STACKS);
+        (void)snprintf(own, sizeof own, "main;own%u;f%u", pusher->number, i);
+        fg_assert(head_push(pusher->head, &profile, true).stored == 1);
+    }
+    return NULL;
+}
+
+/* Both number stacks in one dictionary. */
+static void what_is_forwarded_and_what_agents_push_share_a_dictionary(void **state)
+{
+    struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
+    struct pusher pushers[2] = {{.number = 0}, {.number = 1, .via = FG_LIT("sixteen bytes...")}};
+    const struct head_query query = {.tenant = "team",
+                                     .type = "samples:count",
+                                     .start_ns = start_ns,
+                                     .end_ns = start_ns + FG_MINUTE_NS};
+    struct fg_buf got, want;
+    struct head head;
+
+    (void)state;
+    head_open(&head, store);
+    for (size_t i = 0; i < FG_COUNT(pushers); i++) {
+        pushers[i].head = &head;
+        assert_int_equal(pthread_create(&pushers[i].thread, NULL, push_all, &pushers[i]), 0);
+    }
+    for (size_t i = 0; i < FG_COUNT(pushers); i++)
+        assert_int_equal(pthread_join(pushers[i].thread, NULL), 0);
+    head_close(&head);
+    head_open(&head, store); /* what is on disk */
+    fg_buf_init(&got, SIZE_MAX);
+    fg_buf_init(&want, SIZE_MAX);
+    assert_int_equal(head_select(&head, &query, &got), FG_OK);
+    for (unsigned i = 0; i < COMMON_STACKS; i++)
+        fg_buf_printf(&want, "main;common%u %u\n", i,
+                      2 * (PUSHES / COMMON_STACKS + (i < PUSHES % COMMON_STACKS)));
+    for (unsigned i = 0; i < 2 * PUSHES; i++)
+        fg_buf_printf(&want, "main;own%u;f%u 1\n", i % 2, i / 2);
+    head_sort_lines(&want);
+    assert_true(fg_slice_eq(fg_buf_slice(&got), fg_buf_slice(&want)));
+    fg_buf_done(&got);
+    fg_buf_done(&want);
+    head_close(&head);
+    fg_store_close(store);
+}
+
 static void the_same_push_counts_once(void **state)
 {
     struct fg_store *store = fg_store_memory(HEAD_FAMILIES);
@@ -863,6 +936,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_inclusive),
         cmocka_unit_test(stacks_are_defined_once),
+        cmocka_unit_test(what_is_forwarded_and_what_agents_push_share_a_dictionary),
         cmocka_unit_test(the_same_push_counts_once),
         cmocka_unit_test(failed_item_does_not_fail_others_of_its_message),
         cmocka_unit_test(series_limit_of_a_tenant_holds),

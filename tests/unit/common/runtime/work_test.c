@@ -212,57 +212,6 @@ static void pinned_jobs_keep_thread_and_order(void **state)
     assert_false(pthread_equal(last[0]->ran_on, last[1]->ran_on));
 }
 
-/* Submits jobs to a stuck worker: two that yield, one that does not, one more that yields. */
-static void submit_around(struct fg_work *work)
-{
-    for (size_t i = 1; i < 5; i++)
-        assert_true((i == 3 ? fg_work_submit_pinned : fg_work_submit_yielding)(work, FG_LANE_INGEST,
-                                                                               0, &tasks[i].job));
-}
-
-/* Yielding jobs let others of their worker go first, and keep their own order. */
-static void yielding_jobs_go_last(void **state)
-{
-    static const unsigned order[] = {0, 2, 3, 1, 4};
-    struct fg_work *work = make(1, 100);
-    sem_t gate;
-
-    (void)state;
-    assert_int_equal(sem_init(&gate, 0, 0), 0);
-    tasks[0].gate = &gate;
-    assert_true(fg_work_submit_yielding(work, FG_LANE_INGEST, 0, &tasks[0].job));
-    wait_running(work, 1);
-    submit_around(work);
-    assert_int_equal(state_of(work).queued, 4);
-    assert_int_equal(sem_post(&gate), 0);
-    fg_work_destroy(work);
-    for (size_t i = 0; i < FG_COUNT(order); i++)
-        assert_int_equal(tasks[i].order, order[i]);
-    assert_int_equal(sem_destroy(&gate), 0);
-}
-
-/* A worker that always has other jobs does not keep yielding ones for ever. */
-static void yielding_jobs_yield_for_a_second(void **state)
-{
-    struct fg_work *work = make(1, 100);
-    const struct timespec second = {.tv_sec = 1};
-    sem_t gate;
-
-    (void)state;
-    assert_int_equal(sem_init(&gate, 0, 0), 0);
-    tasks[0].gate = &gate;
-    assert_true(fg_work_submit_pinned(work, FG_LANE_INGEST, 0, &tasks[0].job));
-    wait_running(work, 1);
-    submit_around(work);
-    assert_int_equal(nanosleep(&second, NULL), 0);
-    assert_true(state_of(work).oldest_age_ns >= FG_SECOND_NS);
-    assert_int_equal(sem_post(&gate), 0);
-    fg_work_destroy(work);
-    for (size_t i = 0; i < 3; i++)
-        assert_int_equal(tasks[i].order, i);
-    assert_int_equal(sem_destroy(&gate), 0);
-}
-
 static enum fg_code read_nice(struct fg_job *job, struct fg_err *err)
 {
     struct task *task = fg_container(job, struct task, job);
@@ -708,8 +657,6 @@ int main(void)
         cmocka_unit_test_setup(a_lane_accepts_jobs_again_after_it_was_full, reset),
         cmocka_unit_test_setup(a_lane_without_threads_refuses_jobs, reset),
         cmocka_unit_test_setup(pinned_jobs_keep_thread_and_order, reset),
-        cmocka_unit_test_setup(yielding_jobs_go_last, reset),
-        cmocka_unit_test_setup(yielding_jobs_yield_for_a_second, reset),
         cmocka_unit_test_setup(bulk_jobs_have_a_low_priority, reset),
         cmocka_unit_test_setup(shared_jobs_run_on_any_worker, reset),
         cmocka_unit_test_setup(helpers_run_on_idle_workers_only, reset),
