@@ -2,13 +2,13 @@
 """What live agents feel of a server that catches up: latency of pushes to the receiver, with and without a backlog that is sent to it.
 
     bench_forward_live.py [--rounds N] [--seconds N] [--rate N] [--backlog N] [--warm N] [--server-cpus LIST] [--nice N]
-                          [--folder FOLDER] [--rate-max-bytes BYTES]
+                          [--folder FOLDER] [--rate-max-bytes BYTES] [--node-memory BYTES] [--drain]
 
 A node collects a backlog while its target is away. Agents push to the target at a fixed rate (bench_push, open loop), in turns without
 and with the backlog coming in; which of both is first changes from round to round. Node and agents would be other machines: the node
 gets what the receiver leaves of the processors (SCHED_IDLE), the agents run at once (SCHED_FIFO), and --server-cpus pins the receiver to
 processors and all else to the others. --nice gives all of them a priority, for a machine that does other work. --rate-max-bytes bounds what
-the node sends in a second. Needs to be root. Set FG_BINARY to a release build, and FG_PUSH to its bench_push.
+the node sends in a second. --drain sends all of the backlog once, without agents, and says how long that took. Needs to be root. Set FG_BINARY to a release build, and FG_PUSH to its bench_push.
 """
 
 import argparse
@@ -86,6 +86,19 @@ def catch_up(node, link, receiver, folder, arguments):
     return took, (before - after) / seconds
 
 
+def drain(node, link, arguments):
+    """Sends a backlog to a receiver that comes back."""
+    link.set(CUT)
+    fill(node, arguments.folder, arguments.backlog, int(time.time()) - 30 * 86400)
+    count, began = pending(node), time.monotonic()
+    link.set(OPEN)
+    while pending(node) > 0:
+        time.sleep(0.5)
+    took = time.monotonic() - began
+    dropped = metric(node, "flamegrid_forward_dropped_profiles_total")
+    print("%d profiles were sent within %.0f s of the receiver's return, %.0f a second; %d were dropped" % (count, took, count / took, dropped))
+
+
 def median(values):
     ordered = sorted(values)
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
@@ -97,6 +110,8 @@ def row(*cells):
 
 def run(node, receiver, link, arguments):
     latencies, rates = {"alone": [], "catch-up": []}, []
+    row("round", "state", "p50 ms", "p99 ms", "max ms", "profiles/s of the backlog")
+    row(*["---"] * 6)
     start_s = int(time.time()) - 30 * 86400
     # Once all stacks of all services, which is not what a day that was missed has: the target knows nearly all of its stacks.
     fill(node, arguments.folder, arguments.warm, start_s - 1)
@@ -134,21 +149,25 @@ def main():
     parser.add_argument("--nice", type=int, default=0, help="of all processes")
     parser.add_argument("--folder", default=flamegrid.shared_folder("load"))
     parser.add_argument("--rate-max-bytes", default="0", help="of the target; 0: unlimited")
+    parser.add_argument("--node-memory", default="1GiB", help="memory_max_bytes of the node")
+    parser.add_argument("--drain", action="store_true", help="only how long the whole backlog takes, without agents")
     arguments = parser.parse_args()
     cpus = {int(cpu) for cpu in arguments.server_cpus.split(",")} if arguments.server_cpus else None
     others = os.sched_getaffinity(0) - cpus if cpus else None
     place(0, others, arguments.nice)  # processes that are started have it, too
-    row("round", "state", "p50 ms", "p99 ms", "max ms", "profiles/s of the backlog")
-    row(*["---"] * 6)
     # More than 40 services need: what dictionaries that do not fit cost is another question.
     with flamegrid.Server("--memory_max_bytes", "4GiB") as receiver:
         receiver.start()
         place(receiver.process.pid, cpus, 0)
         receiver.wait_ready()
         link = Link(receiver.port)
-        with flamegrid.Server("--forward.targets", "[{name: there, url: 'http://127.0.0.1:%d', rate_max_bytes: %s}]" % (link.port, arguments.rate_max_bytes)) as node:
+        with flamegrid.Server("--memory_max_bytes", arguments.node_memory, "--forward.targets",
+                              "[{name: there, url: 'http://127.0.0.1:%d', rate_max_bytes: %s}]" % (link.port, arguments.rate_max_bytes)) as node:
             start_behind(node).wait_ready()
-            run(node, receiver, link, arguments)
+            if arguments.drain:
+                drain(node, link, arguments)
+            else:
+                run(node, receiver, link, arguments)
         link.close()
 
 
