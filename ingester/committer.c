@@ -61,10 +61,17 @@ static bool is_forwarded(const struct ing_commit_item *item)
     return item->via.n > 0;
 }
 
-/* An agent's item does not overtake items of its service: it may use what they define. */
+/* An agent's item does not overtake items of its service: it may use what they define. Nor does a
+ * forwarded one, which waits in its queue for those of agents (take_items()). */
 static unsigned queue_of(const struct ing_commit_item *item)
 {
     return is_forwarded(item) || item->service->items_of_servers > 0 ? OF_SERVERS : OF_AGENTS;
+}
+
+/* Returns the count of the items that the service has in a queue. */
+static uint32_t *items_of(struct ing_catalog_service *service, unsigned of)
+{
+    return of == OF_SERVERS ? &service->items_of_servers : &service->items_of_agents;
 }
 
 /* After each change. */
@@ -113,13 +120,14 @@ static void take_items(struct ing_committer *committer, unsigned of, uint64_t ma
         struct ing_commit_item *item = queue->first;
         uint64_t bytes = ing_commit_item_bytes(item);
 
+        if (of == OF_SERVERS && item->service->items_of_agents > 0)
+            break;
         fg_assert(queue->bytes >= bytes);
         taken += bytes;
         queue->bytes -= bytes;
         queue->items--;
         queue->first = item->next;
-        if (of == OF_SERVERS)
-            item->service->items_of_servers--;
+        --*items_of(item->service, of);
         item->next = NULL;
         **tail = item;
         *tail = &item->next;
@@ -228,8 +236,7 @@ static void append(struct ing_committer *committer, struct ing_commit_item *item
     queue->last = item;
     queue->bytes += bytes;
     queue->items++;
-    if (of == OF_SERVERS)
-        item->service->items_of_servers++;
+    ++*items_of(item->service, of);
     if (!is_forwarded(item))
         committer->quiet = 0;
     check_queues(committer);

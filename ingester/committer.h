@@ -13,7 +13,8 @@
  * handed over in the order of their submission, visits run in the order of their posts.
  *
  * A group gathers for a moment (delay_ns) before it is written. An agent's item that came while a
- * group with forwarded ones was written has waited already: that counts.
+ * group with forwarded ones was written has waited already: that counts, unless forwarded items of
+ * its service wait before it.
  */
 #ifndef FG_INGESTER_COMMITTER_H
 #define FG_INGESTER_COMMITTER_H

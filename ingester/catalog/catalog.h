@@ -53,8 +53,9 @@ struct ing_catalog_service {
     /* The committer's (retire.h): how many old dictionaries are stored and listed; all generations
      * before this one were listed, if they are stored. */
     uint32_t retiring, unlisted;
-    /* How many of its items wait in the committer's queue of what is forwarded; under its lock. */
-    uint32_t items_of_servers;
+    /* How many of its items wait in the committer's queues, of agents' items and of forwarded ones;
+     * under its lock. */
+    uint32_t items_of_agents, items_of_servers;
     /* The catalog's. */
     _Atomic uint64_t found; /* as of series */
     uint32_t n_series;

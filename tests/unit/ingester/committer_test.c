@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-enum { ITEMS = 200, SERVICES = 2, RECORD_BYTES = 8 * 1024 };
+enum { ITEMS = 200, SERVICES = 2, RECORD_BYTES = 8 * 1024, LARGE_RECORD_BYTES = 64 * 1024 };
 
 struct fixture {
     struct fg_registry *registry;
@@ -243,7 +243,33 @@ static void items_of_one_service_keep_their_order(void **state)
             last = f->order[i];
         }
         assert_int_equal(f->services[service].items_of_servers, 0);
+        assert_int_equal(f->services[service].items_of_agents, 0);
     }
+    end(f);
+}
+
+/* Nor if a group has no room for all agents' items, and some of its room for forwarded ones. */
+static void forwarded_item_does_not_overtake_agents_items_of_its_service(void **state)
+{
+    static const uint8_t record[LARGE_RECORD_BYTES];
+    struct fixture *f = start(UINT64_MAX, 0);
+
+    (void)state;
+    for (unsigned i = 1; i < ITEMS - 1; i++)
+        fg_buf_append(&f->items[i].records, record, sizeof record);
+    (void)pthread_mutex_lock(&f->lock);
+    hold_up(f);
+    for (unsigned i = 1; i < ITEMS - 1; i++) {
+        f->items[i].service = &f->services[i == ITEMS - 2];
+        assert_true(ing_committer_submit(f->committer, &f->items[i]));
+    }
+    forward(f, ITEMS - 1, ITEMS, 1);
+    (void)pthread_mutex_unlock(&f->lock);
+    stop(f);
+    assert_int_equal(f->n_order, ITEMS);
+    assert_true(f->n_groups > 2);
+    assert_int_equal(f->order[ITEMS - 2], ITEMS - 2);
+    assert_int_equal(f->order[ITEMS - 1], ITEMS - 1);
     end(f);
 }
 
@@ -348,6 +374,7 @@ int main(void)
         cmocka_unit_test(full_queue_refuses_and_an_empty_one_takes_any_item),
         cmocka_unit_test(agents_overtake_what_is_forwarded_for_other_services),
         cmocka_unit_test(items_of_one_service_keep_their_order),
+        cmocka_unit_test(forwarded_item_does_not_overtake_agents_items_of_its_service),
         cmocka_unit_test(a_group_has_little_of_what_is_forwarded_while_agents_push),
         cmocka_unit_test(what_is_forwarded_takes_half_of_the_room),
         cmocka_unit_test(visits_run_in_order_and_before_the_end),
