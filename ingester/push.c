@@ -166,13 +166,22 @@ void ing_push_locks_done(struct ing_push_locks *locks)
         (void)pthread_mutex_destroy(&locks->of_services[i]);
 }
 
-/* Until done() has handed the push on. */
+/* Until release_service(). */
 static void hold_service(struct ingester_push *push)
 {
     struct ing_push_locks *locks = push->context->locks;
 
-    push->held = &locks->of_services[pin_of(push) % FG_COUNT(locks->of_services)];
+    /* Mixed once more: services of different workers are to have different locks, however many
+     * workers there are. */
+    push->held = &locks->of_services[fg_mix64(pin_of(push)) % FG_COUNT(locks->of_services)];
     (void)pthread_mutex_lock(push->held);
+}
+
+/* Accepts a push that holds none. */
+static void release_service(struct ingester_push *push)
+{
+    if (push->held != NULL)
+        (void)pthread_mutex_unlock(fg_take(push->held));
 }
 
 /* Resets a push to its beginning. */
@@ -476,6 +485,7 @@ static enum fg_code prepare(struct ingester_push *push, const struct fg_wire_bat
     if (must_look(push))
         return FG_OK;
     take_look(push);
+    hold_service(push);
     if (current_generation(push, err) != FG_OK)
         return err->code;
     push->n_undefined = ing_dict_resolve(item->dict, batch, nodes);
@@ -527,20 +537,34 @@ static enum fg_code decode_push(struct fg_job *job, struct fg_err *err)
     if (fg_batch_decode(push->batch, arena, &batch, err) != FG_OK)
         return err->code;
     code = fg_wire_batch_get_sizes(&batch, push->head->sizes, push->head->n_sizes, err);
-    if (code == FG_OK) {
-        hold_service(push);
+    if (code == FG_OK)
         code = prepare(push, &batch, &quota, arena, err);
-    }
     fg_wire_batch_done(&batch);
     return code;
 }
 
 static void start_look(struct ingester_push *push);
 
-/* Hands a push on, or ends it: it is not ours afterwards. */
-static void hand_on(struct ingester_push *push)
+/* Gives a push to the committer, whose it is from then on: it may have been freed when this returns
+ * true. */
+static bool commit(struct ingester_push *push)
 {
-    const struct fg_job *job = &push->job;
+    pthread_mutex_t *held = fg_take(push->held);
+    bool taken;
+
+    push->item.done = on_committed;
+    taken = ing_committer_submit(push->context->committer, &push->item);
+    /* What the dictionary numbered for this push will not be on disk. */
+    if (!taken && push->item.defs.count > 0)
+        ing_catalog_end_generation(push->item.service, push->item.generation);
+    (void)pthread_mutex_unlock(held);
+    return taken;
+}
+
+/* Still on the worker, so that items of one service reach the committer in order. */
+static void done(struct fg_job *job)
+{
+    struct ingester_push *push = fg_container(job, struct ingester_push, job);
 
     if (job->code == FG_OK && push->look != NULL && !push->look->ended) {
         leave(push); /* the lookup takes a while, and all is resolved again after it */
@@ -548,33 +572,17 @@ static void hand_on(struct ingester_push *push)
         return;
     }
     if (job->code == FG_OK && push->n_undefined == 0) {
-        /* The committer owns the item from a successful submit on, and may have freed it before
-         * this function returns. */
-        push->item.done = on_committed;
-        if (ing_committer_submit(push->context->committer, &push->item))
+        if (commit(push))
             return;
-        /* What the dictionary numbered for this push will not be on disk. */
-        if (push->item.defs.count > 0)
-            ing_catalog_end_generation(push->item.service, push->item.generation);
         refuse_busy(push, "ingester's commit queue is full");
     } else if (job->code != FG_OK) {
         push->item.err = job->err;
     }
+    release_service(push);
     ing_dict_unref(push->context->dicts, push->item.dict);
     push->item.dict = NULL;
     leave(push);
     finish(push);
-}
-
-/* Still on the worker, so that items of one service reach the committer in order. */
-static void done(struct fg_job *job)
-{
-    struct ingester_push *push = fg_container(job, struct ingester_push, job);
-    pthread_mutex_t *held = fg_take(push->held);
-
-    hand_on(push);
-    if (held != NULL)
-        (void)pthread_mutex_unlock(held);
 }
 
 static void on_looked(struct fg_job *job)

@@ -36,7 +36,7 @@ enum { ING_LOOKS_OF_AGENTS, ING_LOOKS_OF_SERVERS, ING_LOOKS };
  * with the committer, so what a record needs is on disk with it or before it. A lock is that of
  * many services, by chance. */
 struct ing_push_locks {
-    pthread_mutex_t of_services[64];
+    pthread_mutex_t of_services[1024];
 };
 
 void ing_push_locks_init(struct ing_push_locks *locks);
