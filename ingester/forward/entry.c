@@ -135,24 +135,27 @@ bool ing_outbox_get_resend_tenants(struct fg_slice in, int64_t *ret_begun_wall_n
     struct fg_cur cur = fg_cur(in);
     bool known = fg_cur_u8(&cur) == VERSION;
     int64_t begun_wall_ns = fg_cur_zigzag(&cur);
+    struct ing_resend_tenants tenants = {0};
     uint64_t n;
 
-    *ret_tenants = (struct ing_resend_tenants){0};
-    if (!known || !get_tenant(&cur, ret_tenants->last))
+    if (!known || !get_tenant(&cur, tenants.last))
         return false;
     n = fg_cur_varint(&cur);
     if (n > RESEND_TENANTS_MAX)
         return false;
-    while (ret_tenants->n < n) {
-        struct ing_resend_place *place = &ret_tenants->places[ret_tenants->n++];
+    while (tenants.n < n) {
+        struct ing_resend_place *place = &tenants.places[tenants.n++];
 
-        if (!get_tenant(&cur, place->tenant) || !is_in_order(ret_tenants))
+        if (!get_tenant(&cur, place->tenant) || !is_in_order(&tenants))
             return false;
         place->time_ns = fg_cur_zigzag(&cur);
         place->id = fg_cur_id(&cur);
     }
+    if (!fg_cur_end(&cur))
+        return false;
     *ret_begun_wall_ns = begun_wall_ns;
-    return fg_cur_end(&cur);
+    *ret_tenants = tenants;
+    return true;
 }
 
 void ing_outbox_put_key(struct fg_buf *out, uint16_t target, uint64_t seq)

@@ -173,13 +173,24 @@ static void settle(struct ing_page *page)
 /* ---- reading ---- */
 
 struct page_reading {
-    struct ing_page_reader *reader;
+    struct ing_page_pace *pace; /* of the tenant */
     const struct ing_past *past;
     const atomic_bool *stop;
     int64_t deadline_mono_ns;
     struct ing_page *page;
     struct fg_err *err;
 };
+
+/* A tenant may have as much in a minute as another one in a day. */
+static struct ing_page_pace *pace_of(struct ing_page_reader *reader, const char *tenant)
+{
+    uint64_t hash = fg_hash64(fg_cstr(tenant));
+    struct ing_page_pace *pace = &reader->paces[hash % FG_COUNT(reader->paces)];
+
+    if (pace->slice_ns == 0 || pace->tenant != hash)
+        *pace = (struct ing_page_pace){hash, SLICE_FIRST_NS};
+    return pace;
+}
 
 void ing_page_done(struct ing_page *page)
 {
@@ -219,7 +230,7 @@ static enum fg_code read_slice(struct page_reading *reading, int64_t end_ns, boo
                                  .resend = resend,
                                  .end_ns = end_ns,
                                  .stop = reading->stop,
-                                 .short_slice = reading->reader->slice_ns <= FG_MS_NS};
+                                 .short_slice = reading->pace->slice_ns <= FG_MS_NS};
     return reading->past->visit(reading->past->arg, &range, visit, slice, reading->err);
 }
 
@@ -227,19 +238,18 @@ static enum fg_code read_slice(struct page_reading *reading, int64_t end_ns, boo
 static void take_slice(struct page_reading *reading, const struct page_slice *slice, int64_t end_ns)
 {
     struct ing_page *page = reading->page;
-    struct ing_page_reader *reader = reading->reader;
+    struct ing_page_pace *pace = reading->pace;
     int64_t began_ns = page->after.time_ns;
 
     settle(page);
     if (slice->is_limited) {
         ing_page_pass(&page->items[page->n - 1], &page->after);
-        reader->slice_ns =
-            FG_MIN(FG_MAX(page->after.time_ns - began_ns, FG_MS_NS), reader->slice_ns);
+        pace->slice_ns = FG_MIN(FG_MAX(page->after.time_ns - began_ns, FG_MS_NS), pace->slice_ns);
         return;
     }
     ing_resend_pass_time(&page->after, end_ns);
     if (slice->bytes < PAGE_MAX_BYTES / 4)
-        reader->slice_ns = FG_MIN(2 * reader->slice_ns, SLICE_MAX_NS);
+        pace->slice_ns = FG_MIN(2 * pace->slice_ns, SLICE_MAX_NS);
 }
 
 static enum fg_code read_slices(struct page_reading *reading)
@@ -248,7 +258,7 @@ static enum fg_code read_slices(struct page_reading *reading)
     struct page_slice slice;
 
     for (unsigned i = 0; i < SLICES_MAX && page->n == 0; i++) {
-        int64_t end_ns = FG_MIN(fg_time_add(page->after.time_ns, reading->reader->slice_ns),
+        int64_t end_ns = FG_MIN(fg_time_add(page->after.time_ns, reading->pace->slice_ns),
                                 page->after.until_ns - 1);
         enum fg_code code;
 
@@ -263,7 +273,7 @@ static enum fg_code read_slices(struct page_reading *reading)
             take_slice(reading, &slice, end_ns);
         } else if (slice.wasted || code == FG_E_LIMIT || code == FG_E_DEADLINE) {
             /* A shorter slice needs less memory and time. */
-            reading->reader->slice_ns = FG_MAX(reading->reader->slice_ns / 4, FG_MS_NS);
+            reading->pace->slice_ns = FG_MAX(reading->pace->slice_ns / 4, FG_MS_NS);
             if (!slice.wasted)
                 return code;
         } else {
@@ -303,7 +313,6 @@ static enum fg_code begin_tenant(struct page_reading *reading, struct fg_slice n
     memset(resend->tenant, 0, sizeof resend->tenant);
     memcpy(resend->tenant, name.ptr, FG_MIN(name.len, sizeof resend->tenant - 1));
     ing_resend_pass_time(resend, fg_time_add(resend->from_ns, -1));
-    reading->reader->slice_ns = SLICE_FIRST_NS;
     return FG_OK;
 }
 
@@ -343,12 +352,11 @@ enum fg_code ing_page_read(struct ing_page_reader *reader, const struct ing_past
                            int64_t deadline_mono_ns, const atomic_bool *stop,
                            struct ing_page *ret_page, struct fg_err *err)
 {
-    struct page_reading reading = {reader, past, stop, deadline_mono_ns, ret_page, err};
+    struct page_reading reading = {
+        pace_of(reader, resend->tenant), past, stop, deadline_mono_ns, ret_page, err};
     enum fg_code code;
 
     *ret_page = (struct ing_page){.before = *resend, .after = *resend};
-    if (reader->slice_ns == 0)
-        reader->slice_ns = SLICE_FIRST_NS;
     if (resend->state == RESEND_COMMITS)
         code = commit(&reading);
     else if (ing_resend_is_between_tenants(resend))

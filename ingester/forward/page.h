@@ -30,9 +30,12 @@ struct ing_page {
     struct ing_resend before, after;
 };
 
-/* What a reader knows of one resend. Starts zeroed. */
+/* What a reader knows of the tenants that it has read lately. Starts zeroed. */
 struct ing_page_reader {
-    int64_t slice_ns; /* length of the next slice */
+    struct ing_page_pace {
+        uint64_t tenant;         /* hash of its name */
+        int64_t slice_ns;        /* length of its next slice */
+    } paces[RESEND_TENANTS_MAX]; /* by the hash; a tenant may have lost its place to another one */
 };
 
 /*

@@ -172,7 +172,9 @@ static bool take_stored(struct ing_parcel *parcel, struct ing_parcel_batch *batc
     for (uint32_t i = 0; i < batch->n; i++)
         if (batch->items[i]->state == ITEM_OPEN) {
             ing_parcel_close_item(batch->items[i], OUTBOX_DONE);
-            batch->items[i]->known = result->known - own == n; /* a page's batch has one */
+            /* A page's batch has one profile. */
+            batch->items[i]->known = result->known - own == n;
+            batch->items[i]->filtered = result->dropped == n;
         }
     if (batch->is_short)
         note_known(parcel);

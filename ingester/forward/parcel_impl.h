@@ -32,7 +32,7 @@ struct ing_parcel_item {
     bool define;   /* the target has asked for its stacks */
     bool whole;    /* ... for whole ids of them */
     bool alone;    /* in a batch of its own, since one with others was refused */
-    bool filtered; /* the target does not want it: it is closed */
+    bool filtered; /* the target does not want it, by the settings here or its own: it is closed */
     bool known;    /* of a page: the target had it before */
     uint32_t own;  /* profiles of its batch that the target had stored when it asked for stacks;
                     * noted at the first profile of the batch */

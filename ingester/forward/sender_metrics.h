@@ -25,7 +25,7 @@
     M(COUNTER, FORWARD_RESEND_LOST, "flamegrid_forward_resend_lost_profiles_total{target=\"%s\"}", "Profiles that could not be resent, since only rollups are left of them") \
     M(COUNTER, FORWARD_RESEND_FAILED, "flamegrid_forward_resend_read_failures_total{target=\"%s\"}", "Reads of the bucket that failed for a resend, and are repeated") \
     M(COUNTER, FORWARD_BYTES, "flamegrid_forward_sent_bytes_total{target=\"%s\"}", "Bytes sent to a target, repeated requests included") \
-    M(COUNTER, FORWARD_KNOWN, "flamegrid_forward_known_total{target=\"%s\"}", "Profiles that the target already had: from another server, from this one by a request whose answer did not come, or before a resend") \
+    M(COUNTER, FORWARD_KNOWN, "flamegrid_forward_known_total{target=\"%s\"}", "Profiles that the target already had: from another server, from this one by a request whose answer did not come or was an error for a part, or before a resend") \
     M(COUNTER, FORWARD_FILTERED, "flamegrid_forward_filtered_total{target=\"%s\"}", "Profiles that the target's selector or rules leave out") \
     M(COUNTER, FORWARD_RETRIED_BUSY, "flamegrid_forward_retries_total{target=\"%s\",reason=\"busy\"}", "Requests whose profiles are sent again, by reason") \
     M(COUNTER, FORWARD_RETRIED_AWAY, "flamegrid_forward_retries_total{target=\"%s\",reason=\"unavailable\"}", "Requests whose profiles are sent again, by reason") \

@@ -214,6 +214,52 @@ static void nothing_for_years_is_passed(void **state)
     free(f);
 }
 
+/* A page of one that has little says nothing of how long a slice of the other one may be. */
+static void tenants_take_turns_without_reading_in_vain(void **state)
+{
+    static const char *const tenants[] = {"a", "b"};
+    struct fixture *f = make(tenants, 2);
+    char *stacks = fg_malloc((size_t)300 * LARGE_BYTES);
+    struct ing_resend places[2];
+    struct ing_page page;
+    struct fg_err err;
+
+    (void)state;
+    for (unsigned i = 0; i < 300; i++) {
+        char *stack = stacks + (size_t)i * LARGE_BYTES;
+
+        memset(stack, 'x', LARGE_BYTES - 1);
+        (void)snprintf(stack, 16, "%u", i);
+        stack[strlen(stack)] = ';';
+        stack[LARGE_BYTES - 1] = '\0';
+        add(f, "a", (int64_t)i * 12 * FG_SECOND_NS, stack); /* an hour */
+    }
+    for (unsigned i = 0; i < 40; i++)
+        add(f, "b", (int64_t)i * FG_HOUR_NS, NULL);
+    f->resend.state = RESEND_READS;
+    for (unsigned i = 0; i < 2; i++) {
+        places[i] = f->resend;
+        (void)snprintf(places[i].tenant, sizeof places[i].tenant, "%s", tenants[i]);
+        ing_resend_pass_time(&places[i], f->resend.from_ns - 1);
+    }
+    for (unsigned turn = 0; !ing_resend_is_between_tenants(&places[0]); turn++) {
+        struct ing_resend *place = &places[turn % 2];
+
+        assert_true(turn < 200);
+        if (ing_resend_is_between_tenants(place))
+            ing_resend_pass_time(place, f->resend.from_ns - 1); /* b has as much once more */
+        f->resend = *place;
+        assert_int_equal(read_page(f, &page, &err), FG_OK);
+        *place = page.after;
+        f->n += turn % 2 == 0 ? page.n : 0;
+        ing_page_done(&page);
+    }
+    assert_int_equal(f->n, 300);
+    assert_in_range(f->run.visited, 300, 400); /* each about once */
+    free(stacks);
+    free(f);
+}
+
 static void bucket_that_is_away_is_read_later(void **state)
 {
     static const char *const tenants[] = {"a"};
@@ -292,6 +338,7 @@ int main(void)
         cmocka_unit_test(place_is_exact),
         cmocka_unit_test(page_is_bounded),
         cmocka_unit_test(nothing_for_years_is_passed),
+        cmocka_unit_test(tenants_take_turns_without_reading_in_vain),
         cmocka_unit_test(bucket_that_is_away_is_read_later),
         cmocka_unit_test(damage_is_left_out_and_told),
         cmocka_unit_test(stop_ends_a_read),
