@@ -696,8 +696,7 @@ static void note_page(struct outbox_target *target, const struct ing_resend *now
     struct ing_resend_tenants *tenants = &target->resend_tenants;
 
     if (now->state == RESEND_DONE && tenants->n > 0) { /* no other tenant follows those that wait */
-        tenants->all_begun = true;
-        tenants->yields = false;
+        ing_resend_tenants_note_all_begun(tenants);
         return;
     }
     if (now->state == RESEND_READS)

@@ -126,6 +126,12 @@ void ing_resend_tenants_note(struct ing_resend_tenants *tenants, const struct in
         remove_place(tenants, place);
 }
 
+void ing_resend_tenants_note_all_begun(struct ing_resend_tenants *tenants)
+{
+    tenants->all_begun = true;
+    tenants->yields = false;
+}
+
 void ing_resend_tenants_hold(struct ing_resend_tenants *tenants, const char *tenant,
                              int64_t until_mono_ns)
 {

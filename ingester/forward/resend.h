@@ -78,9 +78,11 @@ void ing_resend_tenants_set(struct ing_resend_tenants *tenants, const struct ing
 bool ing_resend_tenants_next(const struct ing_resend_tenants *tenants, int64_t now_mono_ns,
                              struct ing_resend *resend) fg_must_check;
 
-/* Notes the place of `resend`: its tenant has come so far, has begun, or is done. `all_begun` is
- * set if the page found that none follows. */
+/* Notes the place of `resend`: its tenant has come so far, has begun, or is done. */
 void ing_resend_tenants_note(struct ing_resend_tenants *tenants, const struct ing_resend *resend);
+
+/* Notes that no tenant follows the last one that has begun. */
+void ing_resend_tenants_note_all_begun(struct ing_resend_tenants *tenants);
 
 /* Holds a tenant that has begun and is not done; ignored for others. */
 void ing_resend_tenants_hold(struct ing_resend_tenants *tenants, const char *tenant,

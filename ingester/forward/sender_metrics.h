@@ -14,7 +14,7 @@
     M(FRACTION, FORWARD_OLDEST, "flamegrid_forward_oldest_pending_seconds{target=\"%s\"}", "Time since the oldest pending profile was received; 0: none is pending") \
     M(GAUGE, FORWARD_DEAD, "flamegrid_forward_dead_profiles{target=\"%s\"}", "Profiles that a target refused for good, kept for 24 hours") \
     M(GAUGE, FORWARD_PAUSED, "flamegrid_forward_paused{target=\"%s\"}", "1 if an operator has paused the target, or the target refuses our credentials") \
-    M(GAUGE, FORWARD_RESEND_HELD, "flamegrid_forward_resend_held_tenants{target=\"%s\"}", "Tenants that a resend passes for now, since the target refuses them (403) or they are beyond a limit of their own (429)") \
+    M(GAUGE, FORWARD_RESEND_HELD, "flamegrid_forward_resend_held_tenants{target=\"%s\"}", "Tenants that a resend has passed and will come back to, since the target refuses them (403) or they are beyond a limit of their own (429)") \
     M(GAUGE, FORWARD_HELD, "flamegrid_forward_held_tenants{target=\"%s\"}", "Tenants whose profiles wait since the target refuses them (403) or they are beyond a limit of their own (429)") \
     M(GAUGE, FORWARD_CONNECTIONS, "flamegrid_forward_connections{target=\"%s\"}", "Requests to the target in progress") \
     M(COUNTER, FORWARD_FRESH, "flamegrid_forward_sent_profiles_total{target=\"%s\",lane=\"fresh\"}", "Profiles that a target has acknowledged, by lane: received in the last five minutes, backlog, or resent") \

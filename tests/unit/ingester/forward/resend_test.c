@@ -111,7 +111,7 @@ static void held_tenant_is_passed_and_comes_back(void **state)
     assert_int_equal(ing_resend_tenants_held(&f->tenants, f->now_ns, &next_ns), 2);
     assert_int_equal(next_ns, f->now_ns + FG_MINUTE_NS);
     assert_string_equal(next(f), "after b");
-    f->tenants.all_begun = true; /* none follows */
+    ing_resend_tenants_note_all_begun(&f->tenants);
     assert_string_equal(next(f), "");
     f->now_ns += FG_MINUTE_NS;
     assert_string_equal(next(f), "a");
@@ -248,7 +248,7 @@ static bool run_page(struct fixture *f, struct model *model)
     } else {
         i = begins(model);
         if (i < 0) {
-            f->tenants.all_begun = f->tenants.n > 0;
+            ing_resend_tenants_note_all_begun(&f->tenants);
             return f->tenants.n > 0;
         }
         model->time_ns[i] = 0;
