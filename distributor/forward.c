@@ -1,6 +1,7 @@
 #include "distributor/forward.h"
 
 #include "common/net/connect.h"
+#include "common/runtime/foreground.h"
 #include "distributor/forward_read.h"
 #include "distributor/upload.h"
 
@@ -90,6 +91,7 @@ static enum fg_code keep_profiles(struct forward_push *push, struct fg_batch *ba
         bool keep = true;
         struct fg_err wrong;
 
+        fg_foreground_let_pass();
         if (check_profile(push, batch, &batch->profiles[i], &keep, &wrong) == FG_OK) {
             result->dropped += !keep;
             if (keep)
@@ -227,6 +229,7 @@ static enum fg_code decode(struct dist_upload *upload, struct dist_workspace *sp
         enum fg_limit_of limit_of = FG_LIMIT_OF_UNSAID;
         struct fg_err wrong;
 
+        fg_foreground_let_pass();
         dist_workspace_next(space);
         upload->tag = (uint32_t)i;
         /* The other batches go on; the sender repeats this one. */

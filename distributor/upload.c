@@ -21,6 +21,7 @@
 #include "common/base/radix.h"
 #include "common/base/time.h"
 #include "common/cluster/ring/shard.h"
+#include "common/runtime/foreground.h"
 #include "common/runtime/log.h"
 #include "distributor/upload_impl.h"
 
@@ -212,6 +213,7 @@ static void tell_expired(const struct dist_upload *upload)
 static void answer(struct dist_upload *upload)
 {
     struct distributor *distributor = upload->distributor;
+    const bool foreground = !upload->forwards;
     char lost[24]; /* digits of a 64-bit number */
 
     count_stored(upload);
@@ -243,6 +245,8 @@ static void answer(struct dist_upload *upload)
     /* respond() frees the upload. A message that came later would find the magic gone. */
     upload->magic = 0;
     upload->interface->respond(upload);
+    if (foreground)
+        fg_foreground_end();
 }
 
 static void keep_error(struct dist_upload *upload, const struct fg_err *err)
@@ -964,6 +968,8 @@ void dist_upload_start(struct dist_upload *upload)
 {
     struct distributor *distributor = upload->distributor;
 
+    if (!upload->forwards)
+        fg_foreground_begin();
     upload->magic = UPLOAD_MAGIC;
     upload->tenant = upload->asked_tenant;
     upload->now_ns = fg_wall_ns(distributor->clock);

@@ -205,19 +205,15 @@ void ing_committer_post(struct ing_committer *committer, struct ing_committer_vi
     fg_thread_unlock(&committer->thread);
 }
 
-/* Returns whether there is room. Empty queues take any item: one that is larger than the limit must
- * get in, too. Forwarded items take at most half of the room: the other half is for agents. Locked.
- */
-static bool fits(const struct ing_committer *committer, const struct ing_commit_item *item,
-                 uint64_t bytes)
+bool ing_committer_has_room(struct ing_committer *committer, bool forwarded)
 {
-    uint64_t max_bytes = committer->config.queue_max_bytes;
-    uint64_t of_servers = committer->queues[OF_SERVERS].bytes;
+    uint64_t max_bytes = committer->config.queue_max_bytes, queued, of_servers;
 
-    if (queued_bytes(committer) == 0)
-        return true;
-    return queued_bytes(committer) + bytes <= max_bytes &&
-           (!is_forwarded(item) || of_servers == 0 || of_servers + bytes <= max_bytes / 2);
+    fg_thread_lock(&committer->thread);
+    queued = queued_bytes(committer);
+    of_servers = committer->queues[OF_SERVERS].bytes;
+    fg_thread_unlock(&committer->thread);
+    return queued < max_bytes && (!forwarded || of_servers == 0 || of_servers < max_bytes / 2);
 }
 
 /* Locked. */
@@ -246,18 +242,14 @@ static void append(struct ing_committer *committer, struct ing_commit_item *item
         fg_thread_wake(&committer->thread);
 }
 
-bool ing_committer_submit(struct ing_committer *committer, struct ing_commit_item *item)
+void ing_committer_submit(struct ing_committer *committer, struct ing_commit_item *item)
 {
     /* Counted once more when it is taken off the queue: until then nobody changes the item. */
     uint64_t bytes = ing_commit_item_bytes(item);
-    bool fit;
 
     fg_thread_lock(&committer->thread);
-    fit = fits(committer, item, bytes);
-    if (fit)
-        append(committer, item, bytes);
+    append(committer, item, bytes);
     fg_thread_unlock(&committer->thread);
-    return fit;
 }
 
 /* ---- start and end ---- */

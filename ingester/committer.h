@@ -31,7 +31,7 @@ struct ing_committer_config {
     /* Runs after each group and the visits behind it. The committer's thread. */
     void (*after)(void *arg);
     void *arg;
-    uint64_t queue_max_bytes;     /* of items that wait; beyond it submit refuses */
+    uint64_t queue_max_bytes;     /* of items that wait; then there is no room for more */
     int64_t delay_ns;             /* how long a first item waits for others; 0: not at all */
     struct fg_clock *clock;       /* borrowed; says how long an item has waited */
     struct fg_registry *registry; /* borrowed */
@@ -46,10 +46,16 @@ enum fg_code ing_committer_create(const struct ing_committer_config *config,
  * posted any more. Accepts NULL. */
 void ing_committer_destroy(struct ing_committer *committer);
 
-/* Queues an item, which has a service. Returns false if there is no room; the item is then still
- * the caller's. Any thread. */
-bool ing_committer_submit(struct ing_committer *committer,
-                          struct ing_commit_item *item) fg_must_check;
+/*
+ * Returns whether there is room for an item, a forwarded one or an agent's. Ask before the stacks
+ * of its push get numbers: a push that is refused later would spoil them for all others of its
+ * service. Forwarded items have half of the room, and empty queues take any item. Any thread.
+ */
+bool ing_committer_has_room(struct ing_committer *committer, bool forwarded) fg_must_check;
+
+/* Queues an item, which has a service, also if the room has been taken meanwhile: so the queues may
+ * exceed queue_max_bytes by an item for each thread that submits. Any thread. */
+void ing_committer_submit(struct ing_committer *committer, struct ing_commit_item *item);
 
 /* Something else that has to happen where the head is written. */
 struct ing_committer_visit {

@@ -10,6 +10,7 @@
 #include "ingester/push.h"
 
 #include "common/model/limit_of.h"
+#include "common/runtime/foreground.h"
 #include "common/runtime/log.h"
 #include "ingester/record.h"
 #include "proto/inner.pb-c.h"
@@ -48,6 +49,7 @@ struct push_message {
     struct fg_rpc_request *req;
     Fg__Inner__PushHead *head;
     _Atomic size_t under_way;
+    bool is_foreground; /* it has agents' pushes */
     size_t n_pushes;
     struct ingester_push pushes[];
 };
@@ -79,6 +81,11 @@ static void message_free(struct push_message *message)
     }
     fg__inner__push_head__free_unpacked(message->head, NULL);
     free(message);
+}
+
+static bool is_forwarded(const struct ingester_push *push)
+{
+    return push->head->via.len > 0;
 }
 
 static Fg__Inner__PushResult result_of(struct ingester_push *push)
@@ -142,6 +149,8 @@ static void finish(struct ingester_push *push)
     if (atomic_fetch_sub(&message->under_way, 1) != 1)
         return;
     reply(message);
+    if (message->is_foreground)
+        fg_foreground_end();
     message_free(message);
 }
 
@@ -479,12 +488,19 @@ static enum fg_code prepare(struct ingester_push *push, const struct fg_wire_bat
     item->n_profiles = batch->n_profiles;
     item->profiles = fg_calloc(batch->n_profiles, sizeof *item->profiles);
     /* Checks for room first: a stack that was numbered in vain spoils its dictionary. */
-    for (uint32_t i = 0; i < batch->n_profiles; i++)
+    for (uint32_t i = 0; i < batch->n_profiles; i++) {
+        fg_foreground_let_pass();
         if (find_place(push, batch, i, quota, err) != FG_OK)
             return err->code;
+    }
     if (must_look(push))
         return FG_OK;
     take_look(push);
+    /* No queue refuses what has got a number. */
+    if (!ing_committer_has_room(push->context->committer, is_forwarded(push))) {
+        push->limit_of = FG_LIMIT_OF_SERVER;
+        return fg_fail(err, FG_E_LIMIT, "ingester's commit queue is full");
+    }
     hold_service(push);
     if (current_generation(push, err) != FG_OK)
         return err->code;
@@ -545,20 +561,14 @@ static enum fg_code decode_push(struct fg_job *job, struct fg_err *err)
 
 static void start_look(struct ingester_push *push);
 
-/* Gives a push to the committer, whose it is from then on: it may have been freed when this returns
- * true. */
-static bool commit(struct ingester_push *push)
+/* Gives a push to the committer, whose it is from then on: it may be freed before this returns. */
+static void commit(struct ingester_push *push)
 {
     pthread_mutex_t *held = fg_take(push->held);
-    bool taken;
 
     push->item.done = on_committed;
-    taken = ing_committer_submit(push->context->committer, &push->item);
-    /* What the dictionary numbered for this push will not be on disk. */
-    if (!taken && push->item.defs.count > 0)
-        ing_catalog_end_generation(push->item.service, push->item.generation);
+    ing_committer_submit(push->context->committer, &push->item);
     (void)pthread_mutex_unlock(held);
-    return taken;
 }
 
 /* Still on the worker, so that items of one service reach the committer in order. */
@@ -572,12 +582,11 @@ static void done(struct fg_job *job)
         return;
     }
     if (job->code == FG_OK && push->n_undefined == 0) {
-        if (commit(push))
-            return;
-        refuse_busy(push, "ingester's commit queue is full");
-    } else if (job->code != FG_OK) {
-        push->item.err = job->err;
+        commit(push);
+        return;
     }
+    if (job->code != FG_OK)
+        push->item.err = job->err;
     release_service(push);
     ing_dict_unref(push->context->dicts, push->item.dict);
     push->item.dict = NULL;
@@ -718,7 +727,7 @@ static void start_look(struct ingester_push *push)
 
 static void submit(struct ingester_push *push)
 {
-    enum fg_lane lane = push->head->via.len > 0 ? FG_LANE_BULK : FG_LANE_INGEST;
+    enum fg_lane lane = is_forwarded(push) ? FG_LANE_BULK : FG_LANE_INGEST;
 
     push->job.run = decode_push;
     push->job.done = done;
@@ -790,6 +799,10 @@ void ing_push_handle(struct fg_rpc_request *req, void *context)
         message_free(message);
         return;
     }
+    for (size_t i = 0; i < n; i++)
+        message->is_foreground |= !is_forwarded(&message->pushes[i]);
+    if (message->is_foreground)
+        fg_foreground_begin();
     /* The last push may free the message. */
     for (size_t i = 0; i < n; i++)
         submit(&message->pushes[i]);

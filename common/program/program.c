@@ -5,6 +5,7 @@
 #include "common/program/process_metrics.h"
 #include "common/program/trim.h"
 #include "common/program/version.h"
+#include "common/runtime/foreground.h"
 #include "common/runtime/log.h"
 #include "common/runtime/stop.h"
 
@@ -102,7 +103,8 @@ static const struct fg_conf_field program_fields[] = {
     M(FRACTION, PROGRAM_BULK_AGE, "flamegrid_worker_queue_age_seconds{lane=\"bulk\"}", "Age of the oldest waiting job") \
     M(COUNTER, PROGRAM_INGEST_REFUSED, "flamegrid_worker_refused_jobs_total{lane=\"ingest\"}", "Jobs refused because the queue was full") \
     M(COUNTER, PROGRAM_QUERY_REFUSED, "flamegrid_worker_refused_jobs_total{lane=\"query\"}", "Jobs refused because the queue was full") \
-    M(COUNTER, PROGRAM_BULK_REFUSED, "flamegrid_worker_refused_jobs_total{lane=\"bulk\"}", "Jobs refused because the queue was full")
+    M(COUNTER, PROGRAM_BULK_REFUSED, "flamegrid_worker_refused_jobs_total{lane=\"bulk\"}", "Jobs refused because the queue was full") \
+    M(FRACTION_TOTAL, PROGRAM_PAUSED, "flamegrid_worker_paused_seconds_total", "Time that workers for what servers forward let pushes of agents pass, of all these workers together")
 /* clang-format on */
 FG_METRICS_ENUM(program_metric, PROGRAM_METRICS)
 FG_METRICS_TABLE(program_metrics, PROGRAM_METRICS)
@@ -311,6 +313,7 @@ static void on_scrape(void *arg)
     fg_metric_set_total(metrics, PROGRAM_INGEST_REFUSED, ingest.refused);
     fg_metric_set_total(metrics, PROGRAM_QUERY_REFUSED, query.refused);
     fg_metric_set_total(metrics, PROGRAM_BULK_REFUSED, bulk.refused);
+    fg_metric_set_fraction(metrics, PROGRAM_PAUSED, fg_foreground_waited_ns());
 }
 
 /* Any of its settings asks for TLS, so that none is passed over in silence. */

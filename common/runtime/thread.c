@@ -18,6 +18,8 @@ enum {
 /* A slice much longer than those of other threads (3 ms) lets them run as soon as they wake. */
 static const uint64_t lower_slice_ns = FG_SECOND_NS / 50;
 
+static _Thread_local bool has_low_priority;
+
 void fg_cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t monotonic;
@@ -137,4 +139,10 @@ void fg_thread_lower_priority(void)
 
     if (syscall(SYS_sched_setattr, 0, &priority, 0) != 0) /* a sandbox may not know it */
         (void)setpriority(PRIO_PROCESS, 0, priority.nice);
+    has_low_priority = true;
+}
+
+bool fg_thread_has_low_priority(void)
+{
+    return has_low_priority;
 }

@@ -71,7 +71,10 @@ void fg_thread_done(struct fg_thread *thread);
 
 /* Lowers the priority of the calling thread, for good: next to threads that agents or readers wait
  * for, it gets a third of the processor's time that one of them gets, and all that they leave.
- * Threads that it starts inherit that. */
+ * Threads that it starts inherit that. See foreground.h, too. */
 void fg_thread_lower_priority(void);
+
+/* Returns whether the calling thread has lowered its priority. */
+bool fg_thread_has_low_priority(void);
 
 #endif

@@ -14,6 +14,7 @@
  */
 #include "common/runtime/work.h"
 
+#include "common/runtime/foreground.h"
 #include "common/runtime/thread.h"
 #include "common/runtime/work_flows.h"
 
@@ -209,8 +210,10 @@ static void *worker_main(void *arg)
     (void)pthread_setname_np(pthread_self(), worker->name);
     if (worker->lane->bulk)
         fg_thread_lower_priority();
-    while ((job = wait_job(worker)) != NULL)
+    while ((job = wait_job(worker)) != NULL) {
+        fg_foreground_let_pass();
         run_job(worker->lane, job);
+    }
     return NULL;
 }
 

@@ -28,8 +28,8 @@ enum fg_lane {
     FG_LANE_INGEST,
     FG_LANE_QUERY,
     FG_LANE_BACKGROUND,
-    FG_LANE_BULK, /* nobody waits for single jobs: its threads have a lower priority than all others
-                   */
+    FG_LANE_BULK, /* nobody waits for single jobs: its threads have a low priority, and let
+                     foreground work pass (foreground.h) */
     FG_LANES
 };
 

@@ -45,6 +45,13 @@ def start_behind(server):
     return server
 
 
+def processor_ticks(pid):
+    """Returns the processor time of a process, in clock ticks."""
+    with open("/proc/%d/stat" % pid, encoding="utf-8") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])  # utime and stime of proc(5)
+
+
 def push(port, folder, *arguments):
     """Runs bench_push, each service with the profiles of one program. Returns p50, p99 and the longest in ms."""
     out = subprocess.run(["chrt", "--fifo", "1", os.environ["FG_PUSH"], "--to", "127.0.0.1:%d" % port, "--profiles", folder, "--by-program",
@@ -62,6 +69,17 @@ def fill(node, folder, count, start_s):
     """Pushes a backlog of so many profiles, as many as a minute has for each minute of the past."""
     push(node.port, folder, "--count", count, "--connections", 16, "--services", SERVICES, "--pods", 50, "--start", start_s, "--interval", 60,
          "--service", "backlog")
+
+
+def settle(server):
+    """Waits until a server has made segments of what it has taken and the disk has written it: the receiver has the same disk here."""
+    hertz = os.sysconf("SC_CLK_TCK")
+    for _ in range(60):
+        before = processor_ticks(server.process.pid)
+        time.sleep(1)
+        if processor_ticks(server.process.pid) - before < hertz / 20:
+            break
+    os.sync()
 
 
 def measure(receiver, folder, arguments):
@@ -121,6 +139,7 @@ def run(node, receiver, link, arguments):
     for number in range(arguments.rounds):
         link.set(CUT)
         fill(node, arguments.folder, max(1, arguments.backlog - int(pending(node))), start_s + number)
+        settle(node)
         for state in (("alone", "catch-up"), ("catch-up", "alone"))[number % 2]:
             rate = ""
             if state == "alone":

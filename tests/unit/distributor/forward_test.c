@@ -1,5 +1,6 @@
 /* Tests what another server forwards, with a whole distributor behind a real HTTP server and an
  * ingester that knows which stacks and profiles it has. */
+#include "common/runtime/foreground.h"
 #include "distributor/distributor.h"
 #include "proto/builder/builder.h"
 #include "proto/forward.h"
@@ -211,6 +212,7 @@ static int teardown(void **state)
     dist_destroy(f->distributor);
     tenants_free(f->tenants, &f->limits);
     served_close(&f->served);
+    assert_false(fg_foreground_is_under_way());
     forward__v1__push_response__free_unpacked(f->response, NULL);
     fg_forward_done(&f->message);
     fg_buf_done(&f->body);
@@ -311,6 +313,23 @@ static void assert_body_has(const struct fixture *f, const char *text)
 static const char *const two[] = {"main", "work"};
 
 /* --- tests --- */
+
+/* And come through, also if agents' pushes never end. */
+static void forwarded_profiles_let_agents_pass(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_batch batch = make(f, "shop", NOW_NS, two, 2);
+    int64_t before = fg_foreground_waited_ns();
+
+    put(f, &batch, true);
+    assert_int_equal(forward(f), 200);
+    assert_int_equal(fg_foreground_waited_ns(), before);
+    fg_foreground_begin();
+    put(f, &batch, true);
+    assert_int_equal(forward(f), 200);
+    fg_foreground_end();
+    assert_true(fg_foreground_waited_ns() > before);
+}
 
 static void profile_keeps_its_id_and_size_and_counts_once(void **state)
 {
@@ -702,6 +721,7 @@ static void requests_that_cannot_be_read_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(forwarded_profiles_let_agents_pass, setup, teardown),
         cmocka_unit_test_setup_teardown(profile_keeps_its_id_and_size_and_counts_once, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(unknown_stacks_are_asked_for, setup, teardown),

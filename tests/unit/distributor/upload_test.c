@@ -1,5 +1,6 @@
 /* Tests the limits of tenants with a whole distributor behind a real HTTP server and an ingester
  * that stores everything. */
+#include "common/runtime/foreground.h"
 #include "distributor/distributor.h"
 #include "proto/inner.pb-c.h"
 #include "tests/lib/served.h"
@@ -53,10 +54,12 @@ static void answer_push(struct fg_call *call)
 static void peer_send(struct fg_peer *peer, struct fg_call *call)
 {
     (void)peer;
-    if (call->method == FG_RPC_PUSH)
+    if (call->method == FG_RPC_PUSH) {
+        fg_assert(fg_foreground_is_under_way()); /* an agent waits for it */
         answer_push(call);
-    else /* USE, as ingesters of before */
+    } else { /* USE, as ingesters of before */
         call->code = fg_fail(&call->err, FG_E_UNIMPLEMENTED, "unknown method");
+    }
     call->done(call);
 }
 
@@ -108,6 +111,7 @@ static int teardown(void **state)
     dist_destroy(f->distributor);
     tenants_free(f->tenants, &f->limits);
     served_close(&f->served);
+    assert_false(fg_foreground_is_under_way());
     free(f);
     return 0;
 }

@@ -1,5 +1,6 @@
 /* Pushes that an ingester refuses since it has reached a limit: each says whose limit that is, so
  * that a server that forwards waits with one tenant or with all. */
+#include "common/runtime/foreground.h"
 #include "ingester/committer.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/head_run.h"
@@ -23,13 +24,13 @@ struct fixture {
 
 static bool commit_queue_is_full;
 
-bool __real_ing_committer_submit(struct ing_committer *committer, struct ing_commit_item *item);
-bool __wrap_ing_committer_submit(struct ing_committer *committer, struct ing_commit_item *item);
+bool __real_ing_committer_has_room(struct ing_committer *committer, bool forwarded);
+bool __wrap_ing_committer_has_room(struct ing_committer *committer, bool forwarded);
 
 /* The linker gives our own code this one. */
-bool __wrap_ing_committer_submit(struct ing_committer *committer, struct ing_commit_item *item)
+bool __wrap_ing_committer_has_room(struct ing_committer *committer, bool forwarded)
 {
-    return !commit_queue_is_full && __real_ing_committer_submit(committer, item);
+    return !commit_queue_is_full && __real_ing_committer_has_room(committer, forwarded);
 }
 
 /* Opens the head of a test, which has set head_bounds. */
@@ -55,6 +56,7 @@ static int tear_down(void **state)
 
     head_close(&f->head);
     fg_store_close(f->store);
+    assert_false(fg_foreground_is_under_way());
     head_bounds = f->usual;
     commit_queue_is_full = false;
     free(f);
@@ -114,6 +116,23 @@ static void full_commit_queue_is_the_limit_of_the_server(void **state)
     expect_refused(push(head, "tenant", "z", start_ns + 1), FG_LIMIT_OF_SERVER);
     commit_queue_is_full = false;
     expect_stored(push(head, "tenant", "z", start_ns + 1));
+}
+
+/* Stacks of a refused push have no numbers: what others of its service have defined stays. */
+static void push_that_a_full_queue_refuses_spoils_no_dictionary(void **state)
+{
+    static const struct head_sample unknown[] = {{"shop;sell", {1, 10}, 0}};
+    struct head *head = open_head(*state);
+    struct head_profile known = profile_of("tenant", "z", start_ns + 2);
+    struct head_profile profile = profile_of("tenant", "z", start_ns + 1);
+
+    profile.samples = unknown;
+    expect_stored(push(head, "tenant", "z", start_ns));
+    commit_queue_is_full = true;
+    expect_refused(head_push(head, &profile, true), FG_LIMIT_OF_SERVER);
+    commit_queue_is_full = false;
+    expect_stored(head_push(head, &known, false));
+    expect_stored(head_push(head, &profile, true));
 }
 
 static void too_many_late_profiles_are_the_limit_of_the_server(void **state)
@@ -219,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(full_queue_of_workers_is_the_limit_of_the_server),
         TEST(full_commit_queue_is_the_limit_of_the_server),
+        TEST(push_that_a_full_queue_refuses_spoils_no_dictionary),
         TEST(too_many_late_profiles_are_the_limit_of_the_server),
         TEST(full_catalog_is_the_limit_of_nobody),
         TEST(full_share_of_the_catalog_is_the_limit_of_its_tenant),

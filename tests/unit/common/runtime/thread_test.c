@@ -120,28 +120,39 @@ static void sleep_ends_at_its_time(void **state)
     fg_thread_done(&thread);
 }
 
+struct lowered {
+    int nice, policy;
+    bool low;
+};
+
 static void lower(void *arg)
 {
-    int *nice = arg;
+    struct lowered *lowered = arg;
 
     fg_thread_lower_priority();
-    *nice = getpriority(PRIO_PROCESS, 0);
+    lowered->nice = getpriority(PRIO_PROCESS, 0);
+    lowered->policy = sched_getscheduler(0);
+    lowered->low = fg_thread_has_low_priority();
 }
 
 /* Its own, and neither below the least nor the process's. */
 static void thread_lowers_its_priority(void **state)
 {
-    const int ours = getpriority(PRIO_PROCESS, 0);
+    const int ours = getpriority(PRIO_PROCESS, 0), policy = sched_getscheduler(0);
     struct fg_thread thread;
     struct fg_err err;
-    int nice = ours;
+    struct lowered lowered = {.nice = ours};
 
     (void)state;
     fg_thread_init(&thread);
-    assert_int_equal(fg_thread_start(&thread, "low", lower, &nice, &err), FG_OK);
+    assert_int_equal(fg_thread_start(&thread, "low", lower, &lowered, &err), FG_OK);
     fg_thread_join(&thread);
     fg_thread_done(&thread);
-    assert_int_equal(nice, FG_MIN(ours + 5, 19));
+    assert_int_equal(lowered.nice, FG_MIN(ours + 5, 19));
+    assert_int_equal(lowered.policy, policy);
+    assert_true(lowered.low);
+    assert_false(fg_thread_has_low_priority());
+    assert_int_equal(sched_getscheduler(0), policy);
     assert_int_equal(getpriority(PRIO_PROCESS, 0), ours);
 }
 

@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""What live agents feel of a server that catches up and is on another machine: as bench_forward_live.py, without that server.
+
+    bench_forward_replay.py [--rounds N] [--seconds N] [--rate N] [--backlog N] [--warm N] [--nice N] [--folder FOLDER]
+                            [--rate-max-bytes BYTES]
+
+First a node sends a backlog to a receiver, and its requests are recorded. In each round a new receiver gets the same requests at the
+same times from a program that does nothing else, so neither the node's threads nor its disk take part. A process that stands behind all
+others is still in their way: next to a thread that waits for the processor, Linux lets the one that runs be replaced by any that wakes
+up. Needs to be root. Set FG_BINARY to a release build, and FG_PUSH to its bench_push.
+"""
+
+import argparse
+import os
+import queue
+import re
+import socket
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
+import flamegrid  # noqa: E402
+from bench_forward_live import fill, measure, median, pending, place, row  # noqa: E402
+from link import CUT, OPEN, Link  # noqa: E402
+
+CONNECTIONS = 4  # as many as a node has in flight at the least
+HEAD_END = b"\r\n\r\n"
+
+
+class Recorder(Link):
+    """A link that keeps what its clients send, and when."""
+
+    def __init__(self, *targets):
+        self.sent = []  # of each client: [(time, bytes)]
+        super().__init__(*targets)
+
+    def pump(self, source, sink, held_in):
+        if source.getpeername()[1] in self.targets:  # answers
+            super().pump(source, sink, held_in)
+            return
+        chunks = []
+        self.sent.append(chunks)
+        super().pump(Tap(source, chunks), sink, held_in)
+
+    def requests(self):
+        """Returns all forwarded pushes as (time, bytes), by time."""
+        found = []
+        for chunks in self.sent:
+            found += divide(chunks)
+        return sorted((at, data) for at, data in found if data.startswith(b"POST /forward.v1.ForwardService/Push"))
+
+
+class Tap:
+    """A socket whose received bytes are kept."""
+
+    def __init__(self, source, kept):
+        self.source, self.kept = source, kept
+
+    def recv(self, n_bytes):
+        data = self.source.recv(n_bytes)
+        self.kept.append((time.monotonic(), data))
+        return data
+
+    def fileno(self):
+        return self.source.fileno()
+
+    def shutdown(self, how):
+        self.source.shutdown(how)
+
+
+def length_of(head):
+    found = re.search(rb"(?i)\r\ncontent-length: (\d+)", head)
+    return int(found.group(1)) if found else 0
+
+
+def divide(chunks):
+    """Divides what came on a connection into requests."""
+    found, data, began = [], b"", None
+    for at, chunk in chunks:
+        began = began or at
+        data += chunk
+        while HEAD_END in data:
+            head = data.index(HEAD_END) + len(HEAD_END)
+            end = head + length_of(data[:head])
+            if len(data) < end:
+                break
+            found.append((began, data[:end]))
+            data, began = data[end:], at
+        if not data:
+            began = None
+    return found
+
+
+def ask(connection, request):
+    """Sends a request and reads its answer."""
+    connection.sendall(request)
+    answer = b""
+    while HEAD_END not in answer:
+        answer += connection.recv(1 << 16) or b"\r\n\r\n"
+    flamegrid.check(answer.startswith(b"HTTP/1.1 200 "), "%s", answer[:200])
+    head = answer.index(HEAD_END) + len(HEAD_END)
+    left = length_of(answer[:head]) - (len(answer) - head)
+    while left > 0:
+        left -= len(connection.recv(left))
+
+
+class Replay:
+    """Sends requests, at their times counted from the first one, or (timed false) one after another."""
+
+    def __init__(self, port, requests, timed):
+        self.left = queue.SimpleQueue()
+        self.stopped = False
+        began = time.monotonic()
+        for at, data in requests:
+            self.left.put((began + at - requests[0][0] if timed else 0, data))
+        self.threads = [threading.Thread(target=self.run, args=(port,)) for _ in range(CONNECTIONS if timed else 1)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self, port):
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            while not self.stopped:
+                try:
+                    at, data = self.left.get_nowait()
+                except queue.Empty:
+                    return
+                time.sleep(max(0, at - time.monotonic()))
+                ask(connection, data)
+
+    def join(self):
+        for thread in self.threads:
+            thread.join()
+
+    def stop(self):
+        """Ends the replay. Returns whether it had more to send."""
+        more = not self.left.empty()
+        self.stopped = True
+        self.join()
+        return more
+
+
+def record(arguments):
+    """Returns the requests that send what warms a receiver up, and those of the backlog."""
+    with flamegrid.Server("--memory_max_bytes", "4GiB") as receiver:
+        receiver.start().wait_ready()
+        link = Recorder(receiver.port)
+        with flamegrid.Server("--memory_max_bytes", "1GiB", "--forward.targets",
+                              "[{name: there, url: 'http://127.0.0.1:%d', rate_max_bytes: %s}]" % (link.port, arguments.rate_max_bytes)) as node:
+            node.start().wait_ready()
+            start_s, parts = int(time.time()) - 30 * 86400, []
+            for count, start in ((arguments.warm, start_s - 1), (arguments.backlog, start_s)):
+                link.set(CUT)
+                fill(node, arguments.folder, count, start)
+                link.sent.clear()
+                link.set(OPEN)
+                while pending(node) > 0:
+                    time.sleep(0.2)
+                parts.append(link.requests())
+        link.close()
+    return parts
+
+
+def stored(receiver):
+    return int(re.search(r"^flamegrid_ingester_profiles_stored_total (\d+)", receiver.metrics(), re.M).group(1))
+
+
+def catch_up(receiver, backlog, arguments):
+    before, began = stored(receiver), time.monotonic()
+    replay = Replay(receiver.port, backlog, True)
+    took = measure(receiver, arguments.folder, arguments)
+    seconds = time.monotonic() - began
+    flamegrid.check(replay.stop(), "the backlog of %d requests was too small", len(backlog))
+    return took, (stored(receiver) - before) / seconds - arguments.rate
+
+
+def run(number, warm, backlog, latencies, arguments):
+    with flamegrid.Server("--memory_max_bytes", "4GiB") as receiver:
+        receiver.start().wait_ready()
+        Replay(receiver.port, warm, False).join()
+        measure(receiver, arguments.folder, argparse.Namespace(**{**vars(arguments), "seconds": 5}))  # its stacks come
+        os.sync()
+        for state in (("alone", "catch-up"), ("catch-up", "alone"))[number % 2]:
+            rate = ""
+            if state == "alone":
+                took = measure(receiver, arguments.folder, arguments)
+            else:
+                took, rate = catch_up(receiver, backlog, arguments)
+                rate = "%.0f" % rate
+            latencies[state].append(took)
+            row(number, state, *took, rate)
+            time.sleep(2)  # until what the other state left is done
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seconds", type=int, default=24)
+    parser.add_argument("--rate", type=int, default=250, help="pushes a second of live agents")
+    parser.add_argument("--backlog", type=int, default=75000, help="profiles, for more than the seconds")
+    parser.add_argument("--warm", type=int, default=8000, help="profiles that are sent before")
+    parser.add_argument("--nice", type=int, default=0, help="of all processes")
+    parser.add_argument("--folder", default=flamegrid.shared_folder("load"))
+    parser.add_argument("--rate-max-bytes", default="1850kB", help="of the target; 0: unlimited")
+    arguments = parser.parse_args()
+    place(0, None, arguments.nice)  # processes that are started have it, too
+    warm, backlog = record(arguments)
+    print("%d and %d requests, %.0f bytes the mean, in %.0f s" %
+          (len(warm), len(backlog), sum(len(data) for _, data in backlog) / len(backlog), backlog[-1][0] - backlog[0][0]))
+    latencies = {"alone": [], "catch-up": []}
+    row("round", "state", "p50 ms", "p99 ms", "max ms", "profiles/s of the backlog")
+    row(*["---"] * 6)
+    for number in range(arguments.rounds):
+        run(number, warm, backlog, latencies, arguments)
+    for state, values in latencies.items():
+        row("median", state, *["%.1f" % median([value[i] for value in values]) for i in range(3)], "")
+    moved = sorted(100 * (after[1] / before[1] - 1) for before, after in zip(latencies["alone"], latencies["catch-up"]))
+    print("\np99 moves by %.0f %% (median of pairs; %s)" % (median(moved), ", ".join("%.0f" % value for value in moved)))
+
+
+if __name__ == "__main__":
+    main()
