@@ -213,7 +213,7 @@ bool ing_committer_has_room(struct ing_committer *committer, bool forwarded)
     queued = queued_bytes(committer);
     of_servers = committer->queues[OF_SERVERS].bytes;
     fg_thread_unlock(&committer->thread);
-    return queued < max_bytes && (!forwarded || of_servers == 0 || of_servers < max_bytes / 2);
+    return queued < max_bytes && (!forwarded || 2 * of_servers < max_bytes);
 }
 
 /* Locked. */

@@ -126,10 +126,38 @@ def row(*cells):
     print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
 
 
+class Pairs:
+    """The latencies of live pushes without and with a backlog that comes in, in turns; prints them as a table."""
+
+    def __init__(self):
+        self.latencies, self.rates = {"alone": [], "catch-up": []}, []
+        row("round", "state", "p50 ms", "p99 ms", "max ms", "profiles/s of the backlog")
+        row(*["---"] * 6)
+
+    def measure(self, number, alone, catching_up):
+        """Measures both states, first the one whose turn it is. catching_up() returns the rate of the backlog, too."""
+        for state in (("alone", "catch-up"), ("catch-up", "alone"))[number % 2]:
+            rate = ""
+            if state == "alone":
+                took = alone()
+            else:
+                took, rate = catching_up()
+                self.rates.append(rate)
+                rate = "%.0f" % rate
+            self.latencies[state].append(took)
+            row(number, state, *took, rate)
+            time.sleep(2)  # until what the other state left is done
+
+    def report(self):
+        for state, values in self.latencies.items():
+            row("median", state, *["%.1f" % median([value[i] for value in values]) for i in range(3)],
+                "%.0f" % median(self.rates) if state != "alone" else "")
+        moved = sorted(100 * (after[1] / before[1] - 1) for before, after in zip(self.latencies["alone"], self.latencies["catch-up"]))
+        print("\np99 moves by %.0f %% (median of pairs; %s)" % (median(moved), ", ".join("%.0f" % value for value in moved)))
+
+
 def run(node, receiver, link, arguments):
-    latencies, rates = {"alone": [], "catch-up": []}, []
-    row("round", "state", "p50 ms", "p99 ms", "max ms", "profiles/s of the backlog")
-    row(*["---"] * 6)
+    pairs = Pairs()
     start_s = int(time.time()) - 30 * 86400
     # Once all stacks of all services, which is not what a day that was missed has: the target knows nearly all of its stacks.
     fill(node, arguments.folder, arguments.warm, start_s - 1)
@@ -140,21 +168,9 @@ def run(node, receiver, link, arguments):
         link.set(CUT)
         fill(node, arguments.folder, max(1, arguments.backlog - int(pending(node))), start_s + number)
         settle(node)
-        for state in (("alone", "catch-up"), ("catch-up", "alone"))[number % 2]:
-            rate = ""
-            if state == "alone":
-                took = measure(receiver, arguments.folder, arguments)
-            else:
-                took, rate = catch_up(node, link, receiver, arguments.folder, arguments)
-                rates.append(rate)
-                rate = "%.0f" % rate
-            latencies[state].append(took)
-            row(number, state, *took, rate)
-            time.sleep(2)  # until what the other state left is done
-    for state, values in latencies.items():
-        row("median", state, *["%.1f" % median([value[i] for value in values]) for i in range(3)], "%.0f" % median(rates) if state != "alone" else "")
-    moved = sorted(100 * (after[1] / before[1] - 1) for before, after in zip(latencies["alone"], latencies["catch-up"]))
-    print("\np99 moves by %.0f %% (median of pairs; %s)" % (median(moved), ", ".join("%.0f" % value for value in moved)))
+        pairs.measure(number, lambda: measure(receiver, arguments.folder, arguments),
+                      lambda: catch_up(node, link, receiver, arguments.folder, arguments))
+    pairs.report()
 
 
 def main():

@@ -21,7 +21,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import flamegrid  # noqa: E402
-from bench_forward_live import fill, measure, median, pending, place, row  # noqa: E402
+from bench_forward_live import Pairs, fill, measure, pending, place  # noqa: E402
 from link import CUT, OPEN, Link  # noqa: E402
 
 CONNECTIONS = 4  # as many as a node has in flight at the least
@@ -102,15 +102,17 @@ def ask(connection, request):
     head = answer.index(HEAD_END) + len(HEAD_END)
     left = length_of(answer[:head]) - (len(answer) - head)
     while left > 0:
-        left -= len(connection.recv(left))
+        data = connection.recv(left)
+        flamegrid.check(data, "the connection ended %d bytes before the answer", left)
+        left -= len(data)
 
 
 class Replay:
     """Sends requests, at their times counted from the first one, or (timed false) one after another."""
 
     def __init__(self, port, requests, timed):
-        self.left = queue.SimpleQueue()
-        self.stopped = False
+        self.left, self.lock = queue.SimpleQueue(), threading.Lock()
+        self.stopped, self.ended = False, 0
         began = time.monotonic()
         for at, data in requests:
             self.left.put((began + at - requests[0][0] if timed else 0, data))
@@ -124,13 +126,16 @@ class Replay:
                 try:
                     at, data = self.left.get_nowait()
                 except queue.Empty:
-                    return
+                    break
                 time.sleep(max(0, at - time.monotonic()))
                 ask(connection, data)
+        with self.lock:
+            self.ended += 1
 
     def join(self):
         for thread in self.threads:
             thread.join()
+        flamegrid.check(self.ended == len(self.threads), "a request failed")
 
     def stop(self):
         """Ends the replay. Returns whether it had more to send."""
@@ -174,22 +179,13 @@ def catch_up(receiver, backlog, arguments):
     return took, (stored(receiver) - before) / seconds - arguments.rate
 
 
-def run(number, warm, backlog, latencies, arguments):
+def run(number, warm, backlog, pairs, arguments):
     with flamegrid.Server("--memory_max_bytes", "4GiB") as receiver:
         receiver.start().wait_ready()
         Replay(receiver.port, warm, False).join()
         measure(receiver, arguments.folder, argparse.Namespace(**{**vars(arguments), "seconds": 5}))  # its stacks come
         os.sync()
-        for state in (("alone", "catch-up"), ("catch-up", "alone"))[number % 2]:
-            rate = ""
-            if state == "alone":
-                took = measure(receiver, arguments.folder, arguments)
-            else:
-                took, rate = catch_up(receiver, backlog, arguments)
-                rate = "%.0f" % rate
-            latencies[state].append(took)
-            row(number, state, *took, rate)
-            time.sleep(2)  # until what the other state left is done
+        pairs.measure(number, lambda: measure(receiver, arguments.folder, arguments), lambda: catch_up(receiver, backlog, arguments))
 
 
 def main():
@@ -207,15 +203,10 @@ def main():
     warm, backlog = record(arguments)
     print("%d and %d requests, %.0f bytes the mean, in %.0f s" %
           (len(warm), len(backlog), sum(len(data) for _, data in backlog) / len(backlog), backlog[-1][0] - backlog[0][0]))
-    latencies = {"alone": [], "catch-up": []}
-    row("round", "state", "p50 ms", "p99 ms", "max ms", "profiles/s of the backlog")
-    row(*["---"] * 6)
+    pairs = Pairs()
     for number in range(arguments.rounds):
-        run(number, warm, backlog, latencies, arguments)
-    for state, values in latencies.items():
-        row("median", state, *["%.1f" % median([value[i] for value in values]) for i in range(3)], "")
-    moved = sorted(100 * (after[1] / before[1] - 1) for before, after in zip(latencies["alone"], latencies["catch-up"]))
-    print("\np99 moves by %.0f %% (median of pairs; %s)" % (median(moved), ", ".join("%.0f" % value for value in moved)))
+        run(number, warm, backlog, pairs, arguments)
+    pairs.report()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { STEPS = 200, PUSHES = 2000, PUSHERS = 3, WAITERS = 3 };
+enum { ROUNDS = 200, STEPS = 200, PUSHES = 2000, PUSHERS = 3, WAITERS = 3 };
 
 static void patience_lasts_four_times_as_long_as_the_work(void **state)
 {
@@ -93,6 +93,48 @@ static void work_that_is_under_way_twice_ends_twice(void **state)
     assert_int_equal(run_steps(true), 0);
 }
 
+static atomic_bool is_next;
+
+static void wait_once(void *arg)
+{
+    const struct timespec pause = {.tv_nsec = 10 * FG_MS_NS};
+
+    (void)arg;
+    fg_thread_lower_priority();
+    fg_foreground_let_pass();
+    (void)nanosleep(&pause, NULL);
+    atomic_store(&is_next, true);
+    fg_foreground_let_pass();
+}
+
+/* Else each wait lasts as long as the patience. In some rounds it may: the machine does other
+ * things, or the work has ended before the wait begins. */
+static void end_of_the_work_ends_the_wait(void **state)
+{
+    const struct timespec pause = {.tv_nsec = FG_MS_NS};
+    int64_t waited = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < ROUNDS && (waited == 0 || waited >= 20 * FG_MS_NS); i++) {
+        int64_t before = fg_foreground_waited_ns();
+        struct fg_thread thread;
+        struct fg_err err;
+
+        atomic_store(&is_next, false);
+        fg_foreground_begin();
+        fg_thread_init(&thread);
+        assert_int_equal(fg_thread_start(&thread, "waits", wait_once, NULL, &err), FG_OK);
+        while (!atomic_load(&is_next))
+            (void)nanosleep(&pause, NULL);
+        (void)nanosleep(&pause, NULL);
+        fg_foreground_end();
+        fg_thread_join(&thread);
+        fg_thread_done(&thread);
+        waited = fg_foreground_waited_ns() - before;
+    }
+    assert_in_range(waited, 1, 20 * FG_MS_NS - 1);
+}
+
 static atomic_bool pushers_run;
 
 static void push(void *arg)
@@ -147,6 +189,7 @@ int main(void)
         cmocka_unit_test(patience_has_bounds),
         cmocka_unit_test(only_threads_of_a_low_priority_wait),
         cmocka_unit_test(work_that_is_under_way_twice_ends_twice),
+        cmocka_unit_test(end_of_the_work_ends_the_wait),
         cmocka_unit_test(pushes_and_waits_of_many_threads_end),
     };
 
