@@ -63,120 +63,6 @@ static void item_end(struct dist_upload_item *item)
     item->done = true;
 }
 
-/* ---- accounts ---- */
-
-static void account_init(const struct dist_upload *upload, struct dist_upload_account *account,
-                         struct fg_slice tenant)
-{
-    account->tenant = tenant;
-    account->limits = fg_tenants_limits(upload->distributor->tenants, tenant);
-    account->rate_limit = upload->forwards ? fg_rate_limit_of_forwards(&account->limits->values)
-                                           : fg_rate_limit_of_pushes(&account->limits->values);
-}
-
-/* Finds or adds the account of a tenant of the token, whose number is bounded. The worker's. */
-static struct dist_upload_account *account_of(struct dist_upload *upload, struct fg_slice tenant)
-{
-    struct dist_upload_account *account = &upload->account, *last = account;
-
-    for (; account != NULL; account = account->next_account) {
-        if (fg_slice_eq(account->tenant, tenant))
-            return account;
-        last = account;
-    }
-    last->next_account = fg_new(struct dist_upload_account);
-    account_init(upload, last->next_account, tenant);
-    return last->next_account;
-}
-
-static void accounts_done(struct dist_upload *upload)
-{
-    while (upload->account.next_account != NULL) {
-        struct dist_upload_account *account = upload->account.next_account;
-
-        upload->account.next_account = account->next_account;
-        fg_limits_unref(account->limits);
-        free(account);
-    }
-    fg_limits_unref(upload->account.limits);
-}
-
-static enum fg_code ask_limits(const struct dist_upload *upload,
-                               struct dist_upload_account *account, uint64_t bytes,
-                               struct fg_err *err)
-{
-    struct distributor *distributor = upload->distributor;
-    const struct fg_quota_limit *quota = &account->limits->quota;
-
-    /* The quota once for an upload: what it brings counts when it is stored. */
-    if (quota->bytes > 0 && account->use.quota.span.end_s == 0 &&
-        fg_quotas_check(distributor->quotas, account->tenant, quota, upload->now_ns,
-                        &account->use.quota, err) != FG_OK) {
-        account->use.over_quota = true;
-        return err->code;
-    }
-    return fg_rates_take(upload->rates, account->tenant, &account->rate_limit, bytes,
-                         fg_mono_ns(distributor->clock), &account->use.rate_used, err);
-}
-
-/* Takes bytes of a profile, or of a part of a batch, from the limits of its tenant. */
-static enum fg_code admit(const struct dist_upload *upload, struct dist_upload_account *account,
-                          uint64_t bytes, struct fg_err *err)
-{
-    uint32_t number = account->next++;
-
-    /* A later attempt decodes profiles again that have paid already. */
-    if (number < account->n_admitted)
-        return FG_OK;
-    /* Later profiles are refused as well, even small ones: else the rate would let through the
-     * small profiles of a large upload, by chance of their order. */
-    if (account->refuses)
-        return fg_fail(err, FG_E_LIMIT,
-                       "push rate limit exceeded by earlier profiles of this upload");
-    if (ask_limits(upload, account, bytes, err) != FG_OK) {
-        account->refuses = true;
-        return err->code;
-    }
-    account->n_admitted++;
-    return FG_OK;
-}
-
-/* Counts what was stored for the limit of the period. */
-static void count_stored(const struct dist_upload *upload)
-{
-    const struct dist_upload_account *account = &upload->account;
-
-    for (; account != NULL; account = account->next_account)
-        if (account->limits->quota.bytes > 0 && account->stored_bytes > 0)
-            fg_quotas_add(upload->distributor->quotas, account->tenant, &account->limits->quota,
-                          account->stored_bytes, upload->now_ns);
-}
-
-/* Returns the first account that refuses profiles; NULL: none does. */
-static const struct dist_upload_account *refusing_account(const struct dist_upload *upload)
-{
-    const struct dist_upload_account *account = &upload->account;
-
-    while (account != NULL && !account->refuses && account->use.retry_after_s == 0)
-        account = account->next_account;
-    return account;
-}
-
-/* Tells the sender what is left of its tenant's limits, or of those of the tenant that refuses. */
-static void tell_limits(const struct dist_upload *upload)
-{
-    const struct dist_upload_account *account = refusing_account(upload);
-    struct dist_limit_use use;
-
-    if (account == NULL)
-        account = &upload->account;
-    use = account->use;
-    /* A sender that waits until one tenant may send again keeps back what the others send. */
-    if (upload->splits && (upload->err.code == FG_OK || upload->n_items > 0))
-        use.over_quota = false;
-    dist_limit_headers(upload->req, account->limits, &account->rate_limit, &use, upload->now_ns);
-}
-
 /* ---- the end (loop) ---- */
 
 static void count_refusal(struct distributor *distributor, enum fg_code code)
@@ -216,9 +102,9 @@ static void answer(struct dist_upload *upload)
     const bool foreground = !upload->forwards;
     char lost[24]; /* digits of a 64-bit number */
 
-    count_stored(upload);
+    dist_upload_count_stored(upload);
     if (upload->req != NULL)
-        tell_limits(upload);
+        dist_upload_tell_limits(upload);
     if (upload->err.code == FG_OK && upload->counts.expired > 0)
         tell_expired(upload);
     /* The rest of their profiles is stored; a header shows the agent's fault. */
@@ -232,9 +118,9 @@ static void answer(struct dist_upload *upload)
     /* OTLP says in an answer without an error which part was refused. */
     if (upload->err.code != FG_OK)
         count_refusal(distributor, upload->err.code);
-    else if (upload->splits && refusing_account(upload) != NULL)
+    else if (upload->splits && dist_upload_refusing_account(upload) != NULL)
         count_refusal(distributor, FG_E_LIMIT);
-    accounts_done(upload);
+    dist_upload_close_accounts(upload);
     for (uint32_t i = 0; i < upload->n_items; i++) {
         item_end(upload->items[i]);
         free(upload->items[i]);
@@ -724,8 +610,8 @@ static enum fg_code send_tenants(struct dist_upload *upload, const struct fg_bat
 
     while ((part.n_profiles =
                 gather_tenant(upload, part.profiles, left, &upload->tenant, &refusal)) > 0) {
-        upload->payer = account_of(upload, upload->tenant);
-        if (admit(upload, upload->payer, raw_bytes_of(&part), &limit) == FG_OK) {
+        upload->payer = dist_upload_account_of(upload, upload->tenant);
+        if (dist_upload_pay(upload, upload->payer, raw_bytes_of(&part), &limit) == FG_OK) {
             identify(upload, &part, source);
             if (send_all(upload, &part, err) != FG_OK)
                 return err->code;
@@ -779,7 +665,7 @@ enum fg_code dist_upload_sink(struct fg_batch *batch, void *upload, struct fg_er
 
 enum fg_code dist_upload_admit(struct dist_upload *upload, uint64_t bytes, struct fg_err *err)
 {
-    return upload->splits ? FG_OK : admit(upload, &upload->account, bytes, err);
+    return upload->splits ? FG_OK : dist_upload_pay(upload, &upload->account, bytes, err);
 }
 
 void dist_upload_note(struct dist_upload *upload, const struct fg_err *err)
@@ -974,7 +860,7 @@ void dist_upload_start(struct dist_upload *upload)
     upload->tenant = upload->asked_tenant;
     upload->now_ns = fg_wall_ns(distributor->clock);
     upload->key = fg_hash128(upload->idempotency_key);
-    account_init(upload, &upload->account, upload->tenant);
+    dist_upload_open_accounts(upload);
     upload->payer = &upload->account;
     upload->limits = upload->account.limits;
     upload->rates = upload->forwards ? distributor->forward_rates : distributor->rates;
