@@ -91,7 +91,6 @@ static enum fg_code keep_profiles(struct forward_push *push, struct fg_batch *ba
         bool keep = true;
         struct fg_err wrong;
 
-        fg_foreground_let_pass();
         if (check_profile(push, batch, &batch->profiles[i], &keep, &wrong) == FG_OK) {
             result->dropped += !keep;
             if (keep)
@@ -143,6 +142,7 @@ static enum fg_code decode_batch(struct forward_push *push, const Forward__V1__B
         return code;
     /* A sender of version 1 may be one of version 2 that has just started. */
     dist_stack_names_add(distributor->stack_names, push->names_key, wire.stacks, wire.n_stacks);
+    fg_foreground_let_pass();
     code = keep_profiles(push, &batch, result, err);
     if (code == FG_OK) {
         code = dist_upload_forward(&push->upload, &batch, err);

@@ -96,10 +96,16 @@ static void tell_expired(const struct dist_upload *upload)
                     fg_lu("profiles", upload->counts.expired));
 }
 
+/* Threads of a low priority let it pass (foreground.h) while it is on its loop or worker: not while
+ * it waits for ingesters, nor in a pause. */
+static bool is_foreground(const struct dist_upload *upload)
+{
+    return !upload->forwards;
+}
+
 static void answer(struct dist_upload *upload)
 {
     struct distributor *distributor = upload->distributor;
-    const bool foreground = !upload->forwards;
     char lost[24]; /* digits of a 64-bit number */
 
     dist_upload_count_stored(upload);
@@ -131,8 +137,6 @@ static void answer(struct dist_upload *upload)
     /* respond() frees the upload. A message that came later would find the magic gone. */
     upload->magic = 0;
     upload->interface->respond(upload);
-    if (foreground)
-        fg_foreground_end();
 }
 
 static void keep_error(struct dist_upload *upload, const struct fg_err *err)
@@ -318,6 +322,7 @@ static void start_pause(struct dist_upload *upload, int64_t pause_ns)
 static void on_ended(struct fg_msg *msg)
 {
     struct dist_upload *upload = fg_container(msg, struct dist_upload, ended);
+    const bool foreground = is_foreground(upload);
     int64_t pause_ns = 0;
     bool is_done = true;
 
@@ -335,6 +340,8 @@ static void on_ended(struct fg_msg *msg)
         start_pause(upload, pause_ns);
     else
         go_on(upload);
+    if (foreground)
+        fg_foreground_end();
 }
 
 /* Any thread. Counts one batch or the decoding as finished; the last one passes the upload to its
@@ -346,6 +353,8 @@ static void finish_one(struct dist_upload *upload)
     fg_assert(before > 0);
     if (before != 1)
         return;
+    if (is_foreground(upload))
+        fg_foreground_begin(); /* until the end of on_ended() */
     upload->ended.run = on_ended;
     fg_loop_post(upload->home, &upload->ended);
 }
@@ -424,6 +433,7 @@ static enum fg_code send_part(struct dist_upload *upload, const struct upload_pa
     uint32_t number = upload->next_item++;
     struct dist_upload_item *item;
 
+    fg_foreground_let_pass();
     if (number >= ITEMS_MAX)
         return fg_fail(err, FG_E_TOO_LARGE, "upload of more than %d series", ITEMS_MAX);
     fg_assert(number <= upload->n_items); /* numbers are given in order */
@@ -741,10 +751,13 @@ static enum fg_code decode_upload(struct fg_job *job, struct fg_err *err)
 static void done(struct fg_job *job)
 {
     struct dist_upload *upload = fg_container(job, struct dist_upload, job);
+    const bool foreground = is_foreground(upload);
 
     if (job->code != FG_OK)
         dist_upload_note(upload, &job->err);
     finish_one(upload);
+    if (foreground)
+        fg_foreground_end();
 }
 
 /* Sends the same bytes to the owners that do not have them yet. */
@@ -789,6 +802,10 @@ static bool queue(struct dist_upload *upload)
 static void submit(struct dist_upload *upload,
                    enum fg_code (*work)(struct fg_job *, struct fg_err *))
 {
+    const bool foreground = is_foreground(upload);
+
+    if (foreground)
+        fg_foreground_begin(); /* until done() */
     /* For the job itself: rounds that end while it still decodes do not end the upload. */
     upload->under_way = 1;
     upload->job.run = work;
@@ -797,6 +814,8 @@ static void submit(struct dist_upload *upload,
         return;
     (void)fg_fail(&upload->err, FG_E_LIMIT, "too many uploads at a time, try again");
     answer(upload);
+    if (foreground)
+        fg_foreground_end();
 }
 
 static void send_again(struct dist_upload *upload)
@@ -854,8 +873,6 @@ void dist_upload_start(struct dist_upload *upload)
 {
     struct distributor *distributor = upload->distributor;
 
-    if (!upload->forwards)
-        fg_foreground_begin();
     upload->magic = UPLOAD_MAGIC;
     upload->tenant = upload->asked_tenant;
     upload->now_ns = fg_wall_ns(distributor->clock);

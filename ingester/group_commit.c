@@ -9,6 +9,7 @@
 #include "ingester/group_commit.h"
 
 #include "common/base/time.h"
+#include "common/runtime/foreground.h"
 #include "common/runtime/log.h"
 #include "ingester/dedup_head.h"
 
@@ -40,6 +41,7 @@ struct ing_group_commit {
     /* Of the batch that is being made. undo: what it puts is deleted, and its chunks get the
      * records that they had. */
     struct fg_store_batch batch, undo;
+    bool foreground; /* it has items of agents */
     struct touched *touched;
     uint32_t n_touched, cap_touched;
     struct fg_map touched_map;
@@ -312,7 +314,12 @@ static enum fg_code write_batch(struct ing_group_commit *group, struct fg_err *e
     /* No sync: each of them was durable before. */
     if (group->batch.count == 0) /* nothing but duplicates */
         return FG_OK;
+    /* While the disk writes, none of the items wants a processor. */
+    if (group->foreground)
+        fg_foreground_end();
     code = ing_head_writer_write(group->config.writer, &group->batch, &group->undo, err);
+    if (group->foreground)
+        fg_foreground_begin();
     fg_metric_observe_ns(group->metrics, COMMIT_SECONDS, fg_mono_ns(fg_clock_real()) - start_ns);
     fg_metric_add(group->metrics, COMMIT_BATCHES, code == FG_OK);
     return code;
@@ -336,6 +343,13 @@ static void apply_batch(struct ing_group_commit *group)
     }
 }
 
+static bool has_agents(const struct ing_commit_item *items)
+{
+    while (items != NULL && items->via.n > 0)
+        items = items->next;
+    return items != NULL;
+}
+
 void ing_group_commit_run(struct ing_group_commit *group, struct ing_commit_item *items)
 {
     struct ing_commit_item *added = NULL, **tail = &added;
@@ -348,6 +362,9 @@ void ing_group_commit_run(struct ing_group_commit *group, struct ing_commit_item
     fg_map_clear(&group->touched_map);
     group->n_touched = 0;
     group->n_numbers = 0;
+    group->foreground = has_agents(items);
+    if (group->foreground)
+        fg_foreground_begin();
     /* Before duplicates are looked up: what a failed write left is not stored. */
     code = ing_head_writer_settle(group->config.writer, &err);
     while (items != NULL) {
@@ -382,6 +399,8 @@ void ing_group_commit_run(struct ing_group_commit *group, struct ing_commit_item
             (void)not_durable(item, code);
         finish_item(group, item);
     }
+    if (group->foreground)
+        fg_foreground_end();
 }
 
 /* ---- start and end ---- */

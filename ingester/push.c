@@ -49,7 +49,6 @@ struct push_message {
     struct fg_rpc_request *req;
     Fg__Inner__PushHead *head;
     _Atomic size_t under_way;
-    bool is_foreground; /* it has agents' pushes */
     size_t n_pushes;
     struct ingester_push pushes[];
 };
@@ -149,8 +148,6 @@ static void finish(struct ingester_push *push)
     if (atomic_fetch_sub(&message->under_way, 1) != 1)
         return;
     reply(message);
-    if (message->is_foreground)
-        fg_foreground_end();
     message_free(message);
 }
 
@@ -391,21 +388,29 @@ static enum fg_code find_place(struct ingester_push *push, const struct fg_wire_
     return check_group(push, &out->key.chunk.group, quota, err);
 }
 
+/* Defines the series of a profile, unless it is on disk with all types that it has values of. */
+static void define_series(struct ingester_push *push, const struct fg_wire_batch *batch,
+                          uint32_t number)
+{
+    const struct fg_profile *profile = &batch->profiles[number];
+    struct ing_commit_item *item = &push->item;
+    struct ing_catalog_series *series = item->profiles[number].series;
+    uint64_t seen;
+
+    if (!ing_catalog_series_saw(series, types_with_values(profile, batch->n_types)))
+        return;
+    seen = atomic_load(&series->seen); /* grows under the lock of the service only */
+    ing_catalog_put_series(item->tenant, series, &item->defs);
+    ing_commit_item_mark(item, (struct ing_commit_mark){&series->durable, &series->stored, seen});
+}
+
 static void add_record(struct ingester_push *push, const struct fg_wire_batch *batch,
                        uint32_t number, const uint32_t *nodes, const struct scratch *scratch)
 {
     const struct fg_profile *profile = &batch->profiles[number];
     struct ing_commit_item *item = &push->item;
     struct ing_commit_profile *out = &item->profiles[number];
-    struct ing_catalog_series *series = out->series;
 
-    if (ing_catalog_series_saw(series, types_with_values(profile, batch->n_types))) {
-        uint64_t seen = atomic_load(&series->seen); /* grows under the lock of the service only */
-
-        ing_catalog_put_series(item->tenant, series, &item->defs);
-        ing_commit_item_mark(item,
-                             (struct ing_commit_mark){&series->durable, &series->stored, seen});
-    }
     for (uint32_t i = 0; i < profile->n_samples; i++)
         scratch->samples[i] = (struct fg_keyed){nodes[profile->stacks[i]], i};
     fg_radix_sort(scratch->samples, scratch->spare, profile->n_samples);
@@ -488,11 +493,9 @@ static enum fg_code prepare(struct ingester_push *push, const struct fg_wire_bat
     item->n_profiles = batch->n_profiles;
     item->profiles = fg_calloc(batch->n_profiles, sizeof *item->profiles);
     /* Checks for room first: a stack that was numbered in vain spoils its dictionary. */
-    for (uint32_t i = 0; i < batch->n_profiles; i++) {
-        fg_foreground_let_pass();
+    for (uint32_t i = 0; i < batch->n_profiles; i++)
         if (find_place(push, batch, i, quota, err) != FG_OK)
             return err->code;
-    }
     if (must_look(push))
         return FG_OK;
     take_look(push);
@@ -501,6 +504,7 @@ static enum fg_code prepare(struct ingester_push *push, const struct fg_wire_bat
         push->limit_of = FG_LIMIT_OF_SERVER;
         return fg_fail(err, FG_E_LIMIT, "ingester's commit queue is full");
     }
+    fg_foreground_let_pass();
     hold_service(push);
     if (current_generation(push, err) != FG_OK)
         return err->code;
@@ -509,9 +513,17 @@ static enum fg_code prepare(struct ingester_push *push, const struct fg_wire_bat
         return FG_OK;
     define(push);
     for (uint32_t i = 0; i < batch->n_profiles; i++)
-        add_record(push, batch, i, nodes, &scratch);
-    /* Last: it holds what all profiles of the batch have added. */
+        define_series(push, batch, i);
     ing_dict_put_chunk(item->dict, &item->defs);
+    /* A push that defines nothing uses what others have brought to the committer before, so those
+     * of its service may overtake it from here on. */
+    if (item->defs.count == 0)
+        release_service(push);
+    for (uint32_t i = 0; i < batch->n_profiles; i++) {
+        if (push->held == NULL)
+            fg_foreground_let_pass();
+        add_record(push, batch, i, nodes, &scratch);
+    }
     return FG_OK;
 }
 
@@ -553,6 +565,7 @@ static enum fg_code decode_push(struct fg_job *job, struct fg_err *err)
     if (fg_batch_decode(push->batch, arena, &batch, err) != FG_OK)
         return err->code;
     code = fg_wire_batch_get_sizes(&batch, push->head->sizes, push->head->n_sizes, err);
+    fg_foreground_let_pass();
     if (code == FG_OK)
         code = prepare(push, &batch, &quota, arena, err);
     fg_wire_batch_done(&batch);
@@ -568,13 +581,13 @@ static void commit(struct ingester_push *push)
 
     push->item.done = on_committed;
     ing_committer_submit(push->context->committer, &push->item);
-    (void)pthread_mutex_unlock(held);
+    if (held != NULL)
+        (void)pthread_mutex_unlock(held);
 }
 
-/* Still on the worker, so that items of one service reach the committer in order. */
-static void done(struct fg_job *job)
+static void end_job(struct ingester_push *push)
 {
-    struct ingester_push *push = fg_container(job, struct ingester_push, job);
+    const struct fg_job *job = &push->job;
 
     if (job->code == FG_OK && push->look != NULL && !push->look->ended) {
         leave(push); /* the lookup takes a while, and all is resolved again after it */
@@ -592,6 +605,18 @@ static void done(struct fg_job *job)
     push->item.dict = NULL;
     leave(push);
     finish(push);
+}
+
+/* Still on the worker, so that items of one service that define something reach the committer in
+ * order. */
+static void done(struct fg_job *job)
+{
+    struct ingester_push *push = fg_container(job, struct ingester_push, job);
+    const bool foreground = !is_forwarded(push);
+
+    end_job(push);
+    if (foreground)
+        fg_foreground_end();
 }
 
 static void on_looked(struct fg_job *job)
@@ -727,8 +752,11 @@ static void start_look(struct ingester_push *push)
 
 static void submit(struct ingester_push *push)
 {
-    enum fg_lane lane = is_forwarded(push) ? FG_LANE_BULK : FG_LANE_INGEST;
+    const bool foreground = !is_forwarded(push);
+    enum fg_lane lane = foreground ? FG_LANE_INGEST : FG_LANE_BULK;
 
+    if (foreground)
+        fg_foreground_begin(); /* until done() */
     push->job.run = decode_push;
     push->job.done = done;
     /* Tenant and service choose the worker: so the agents' pushes of a service stay in order, and
@@ -737,6 +765,8 @@ static void submit(struct ingester_push *push)
         return;
     refuse_busy(push, "ingester is busy");
     finish(push);
+    if (foreground)
+        fg_foreground_end();
 }
 
 /* Each push gets its part of the payload. */
@@ -799,10 +829,6 @@ void ing_push_handle(struct fg_rpc_request *req, void *context)
         message_free(message);
         return;
     }
-    for (size_t i = 0; i < n; i++)
-        message->is_foreground |= !is_forwarded(&message->pushes[i]);
-    if (message->is_foreground)
-        fg_foreground_begin();
     /* The last push may free the message. */
     for (size_t i = 0; i < n; i++)
         submit(&message->pushes[i]);

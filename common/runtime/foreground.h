@@ -1,10 +1,13 @@
 /*
- * Foreground work is what a client waits for: the push of an agent, from its arrival to its answer.
- * Threads of a low priority (thread.h) let it pass: between steps of their work they wait while any
- * is under way in this process.
+ * Foreground work is what a client waits for: the push of an agent, on each thread that it needs a
+ * processor of. Threads of a low priority (thread.h) let it pass: between steps of their work they
+ * wait while any is under way in this process.
  *
- *   push of an agent    begin ------------ end
- *   bulk thread         step  let_pass ...waits... step
+ *   push of an agent    begin --- end    (disk, other servers)    begin --- end
+ *   bulk thread         step let_pass    step step step let_pass            step
+ *
+ * A push that waits for the disk or for other servers is not under way: that is most of its time,
+ * and the best one for other work.
  *
  * Their priority alone does not do that. A thread that waits for a processor is owed time, whatever
  * its weight. So next to it Linux (EEVDF, since 6.6) deems the thread that runs to have had enough:
@@ -24,8 +27,8 @@
 #include <stdint.h>
 
 /* Foreground work begins, ends; each that begins ends once. Ending it may be another thread's. Call
- * fg_foreground_end() behind the answer: the threads that wait may run at once in place of the one
- * that calls it. */
+ * fg_foreground_end() last, behind the answer or what hands the work on: the threads that wait may
+ * run at once in place of the one that calls it. */
 void fg_foreground_begin(void);
 void fg_foreground_end(void);
 

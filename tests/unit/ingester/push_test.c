@@ -2,6 +2,7 @@
  * that a server that forwards waits with one tenant or with all. */
 #include "common/runtime/foreground.h"
 #include "ingester/committer.h"
+#include "ingester/head_writer.h"
 #include "tests/lib/bucket_doubles.h"
 #include "tests/lib/head_run.h"
 #include "tests/lib/store_doubles.h"
@@ -12,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { SMALL_BYTES = 64 * 1024, PUSHES_MAX = 10000, ZONE_MAX_BYTES = 16 };
+enum { SMALL_BYTES = 64 * 1024, PUSHES_MAX = 10000, ZONE_MAX_BYTES = 16, WRITE_WAITS_MS = 10000 };
 
 static const int64_t start_ns = INT64_C(1700000000) * FG_SECOND_NS;
 
@@ -23,6 +24,9 @@ struct fixture {
 };
 
 static bool commit_queue_is_full;
+static bool agent_comes; /* while the next push is on its worker */
+static bool watches_writes;
+static unsigned writes, writes_under_way;
 
 bool __real_ing_committer_has_room(struct ing_committer *committer, bool forwarded);
 bool __wrap_ing_committer_has_room(struct ing_committer *committer, bool forwarded);
@@ -30,7 +34,34 @@ bool __wrap_ing_committer_has_room(struct ing_committer *committer, bool forward
 /* The linker gives our own code this one. */
 bool __wrap_ing_committer_has_room(struct ing_committer *committer, bool forwarded)
 {
+    fg_assert(forwarded || fg_foreground_is_under_way());
+    if (agent_comes)
+        fg_foreground_begin();
+    agent_comes = false;
     return !commit_queue_is_full && __real_ing_committer_has_room(committer, forwarded);
+}
+
+enum fg_code __real_ing_head_writer_write(struct ing_head_writer *writer,
+                                          struct fg_store_batch *batch,
+                                          const struct fg_store_batch *undo, struct fg_err *err);
+enum fg_code __wrap_ing_head_writer_write(struct ing_head_writer *writer,
+                                          struct fg_store_batch *batch,
+                                          const struct fg_store_batch *undo, struct fg_err *err);
+
+/* Likewise. Waits for the worker that brought the push: it may still be at its end. */
+enum fg_code __wrap_ing_head_writer_write(struct ing_head_writer *writer,
+                                          struct fg_store_batch *batch,
+                                          const struct fg_store_batch *undo, struct fg_err *err)
+{
+    const struct timespec pause = {.tv_nsec = FG_MS_NS};
+
+    if (watches_writes) {
+        for (unsigned i = 0; i < WRITE_WAITS_MS && fg_foreground_is_under_way(); i++)
+            (void)nanosleep(&pause, NULL);
+        writes++;
+        writes_under_way += fg_foreground_is_under_way();
+    }
+    return __real_ing_head_writer_write(writer, batch, undo, err);
 }
 
 /* Opens the head of a test, which has set head_bounds. */
@@ -58,7 +89,8 @@ static int tear_down(void **state)
     fg_store_close(f->store);
     assert_false(fg_foreground_is_under_way());
     head_bounds = f->usual;
-    commit_queue_is_full = false;
+    commit_queue_is_full = watches_writes = false;
+    writes = writes_under_way = 0;
     free(f);
     return 0;
 }
@@ -233,6 +265,37 @@ static void full_share_of_the_windows_is_the_limit_of_its_tenant(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* ---- foreground work ---- */
+
+/* Most of its time it waits for the disk, and others may work then. */
+static void push_is_not_under_way_while_the_disk_writes(void **state)
+{
+    struct head *head = open_head(*state);
+
+    watches_writes = true;
+    expect_stored(push(head, "tenant", "z", start_ns));
+    assert_int_equal(writes, 1);
+    assert_int_equal(writes_under_way, 0);
+}
+
+static void forwarded_push_lets_agents_pass_between_its_steps(void **state)
+{
+    static const struct fg_id store = {1, 2};
+    uint8_t via[FG_ID_BYTES];
+    struct head_profile profile = profile_of("tenant", "z", start_ns + 1);
+    struct head *head = open_head(*state);
+    int64_t before;
+
+    fg_id_put(via, store);
+    profile.via = fg_bytes(via, sizeof via);
+    expect_stored(push(head, "tenant", "z", start_ns));
+    before = fg_foreground_waited_ns();
+    agent_comes = true;
+    expect_stored(head_push(head, &profile, false));
+    fg_foreground_end();
+    assert_true(fg_foreground_waited_ns() > before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +307,8 @@ int main(void)
         TEST(full_share_of_the_catalog_is_the_limit_of_its_tenant),
         TEST(full_table_of_windows_is_the_limit_of_nobody),
         TEST(full_share_of_the_windows_is_the_limit_of_its_tenant),
+        TEST(push_is_not_under_way_while_the_disk_writes),
+        TEST(forwarded_push_lets_agents_pass_between_its_steps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
