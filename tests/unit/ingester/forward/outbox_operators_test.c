@@ -267,6 +267,93 @@ static void older_version_moves_the_least_place_only(void **state)
     assert_string_equal(resend.tenant, "team-a");
 }
 
+/* Puts the record of an older version, and starts again. */
+static void restart_after_older_version(struct outbox_fixture *f, const struct ing_resend *resend)
+{
+    outbox_run_close(&f->run);
+    put_resend_of_before(f, resend);
+    outbox_run_open(&f->run, &f->faulty.store, &f->clock, f->targets, 2);
+    assert_int_equal(f->run.damage.repaired, 0);
+}
+
+static void older_version_that_has_ended_leaves_no_tenant_behind(void **state)
+{
+    struct outbox_fixture *f = *state;
+    struct ing_resend resend;
+
+    pass_a_tenant(f);
+    outbox_restart(f);
+    resend = resending(f);
+    resend.state = RESEND_DONE;
+    restart_after_older_version(f, &resend);
+    assert_false(ing_outbox_get_resending(f->run.outbox, 0, &resend));
+    assert_int_equal(resend.state, RESEND_DONE);
+    /* Another resend of the older version, which is at the place that this one left. */
+    resend.state = RESEND_READS;
+    resend.begun_wall_ns++;
+    restart_after_older_version(f, &resend);
+    ing_outbox_hold_resend(f->run.outbox, 0, "team-a", FG_MINUTE_NS);
+    resend = resending(f);
+    assert_true(ing_resend_is_between_tenants(&resend)); /* not in the middle of team-b */
+    assert_string_equal(resend.tenant, "team-a");
+}
+
+/* That none follows is not in the store: it is found out once more. */
+static void restart_after_the_last_tenant_has_begun_goes_on_with_the_held_one(void **state)
+{
+    struct outbox_fixture *f = *state;
+    struct ing_resend before, now;
+
+    pass_a_tenant(f);
+    before = resending(f);
+    now = step_of(&before, "team-b", 89);
+    ing_resend_pass_time(&now, 89);
+    assert_false(ing_outbox_note_resend(f->run.outbox, 0, &before, &now));
+    before = now = resending(f);
+    now.state = RESEND_DONE;
+    assert_false(ing_outbox_note_resend(f->run.outbox, 0, &before, &now));
+    outbox_run_settle(&f->run);
+    outbox_restart(f);
+    before = resending(f);
+    assert_string_equal(before.tenant, "team-a");
+    assert_int_equal(before.time_ns, 20);
+    now = step_of(&before, "team-a", 89);
+    ing_resend_pass_time(&now, 89);
+    assert_false(ing_outbox_note_resend(f->run.outbox, 0, &before, &now));
+    before = now = resending(f);
+    assert_true(ing_resend_is_between_tenants(&before));
+    assert_string_equal(before.tenant, "team-b");
+    now.state = RESEND_DONE;
+    assert_true(ing_outbox_note_resend(f->run.outbox, 0, &before, &now));
+}
+
+/* What a page that was under way brings belongs to no resend that begins later. */
+static void resend_that_ends_with_a_held_tenant_leaves_nothing_to_the_next(void **state)
+{
+    struct outbox_fixture *f = *state;
+    struct ing_resend before, now;
+    struct fg_err err;
+
+    pass_a_tenant(f);
+    before = resending(f);
+    assert_int_equal(ing_outbox_end_resend(f->run.outbox, 0, &err), FG_OK);
+    assert_int_equal(outbox_numbers(f, 0).resend_held_tenants, 0);
+    assert_int_equal(ing_outbox_held_ns(f->run.outbox, 0), INT64_MAX);
+    fg_clock_manual_advance(&f->clock, FG_SECOND_NS);
+    assert_int_equal(ing_outbox_resend(f->run.outbox, 0, 10, 90, &err), FG_OK);
+    now = step_of(&before, "team-b", 50);
+    assert_false(ing_outbox_note_resend(f->run.outbox, 0, &before, &now));
+    ing_outbox_hold_resend(f->run.outbox, 0, "team-b", FG_MINUTE_NS);
+    before = resending(f);
+    assert_int_equal(before.state, RESEND_COMMITS);
+    now = before;
+    now.state = RESEND_READS;
+    assert_false(ing_outbox_note_resend(f->run.outbox, 0, &before, &now));
+    before = resending(f);
+    assert_string_equal(before.tenant, "");
+    assert_int_equal(outbox_numbers(f, 0).resend_held_tenants, 0);
+}
+
 /* Whatever write fails, a crash never goes back behind what was written, nor forward beyond what
  * was noted: each step comes after the one before it. */
 static void every_write_of_a_resend_fails(bool late)
@@ -369,6 +456,9 @@ int main(void)
         TEST(resend_passes_a_tenant_that_is_held),
         TEST(restart_keeps_the_places_of_all_tenants),
         TEST(older_version_moves_the_least_place_only),
+        TEST(older_version_that_has_ended_leaves_no_tenant_behind),
+        TEST(restart_after_the_last_tenant_has_begun_goes_on_with_the_held_one),
+        TEST(resend_that_ends_with_a_held_tenant_leaves_nothing_to_the_next),
         cmocka_unit_test(every_write_of_a_resend_fails_and_it_goes_on),
         cmocka_unit_test(every_write_of_a_resend_is_done_but_reported_failed_and_it_goes_on),
         TEST(drop_takes_what_waits_and_later_what_is_taken),
