@@ -314,7 +314,7 @@ static enum fg_code write_batch(struct ing_group_commit *group, struct fg_err *e
     /* No sync: each of them was durable before. */
     if (group->batch.count == 0) /* nothing but duplicates */
         return FG_OK;
-    /* While the disk writes, none of the items wants a processor. */
+    /* Most of the write is the disk's, and none of the items wants a processor meanwhile. */
     if (group->foreground)
         fg_foreground_end();
     code = ing_head_writer_write(group->config.writer, &group->batch, &group->undo, err);

@@ -33,8 +33,8 @@
 enum { ING_LOOKS_OF_AGENTS, ING_LOOKS_OF_SERVERS, ING_LOOKS };
 
 /* Locks of services: one is held from the first stack of a push that is numbered until the push is
- * with the committer, so what a record needs is on disk with it or before it. A lock is that of
- * many services, by chance. */
+ * with the committer, or until it is known to define nothing. So what a record needs is on disk
+ * with it or before it. A lock is that of many services, by chance. */
 struct ing_push_locks {
     pthread_mutex_t of_services[1024];
 };

@@ -195,8 +195,9 @@ struct cut {
 /*
  * Lists dictionaries whose generation has ended since the last cut: after a failed write, or
  * because they had outgrown their share. Stops at the last one that is stored, as an earlier push
- * may still be on its way with one that is not. Pushes of a service come in the order of their
- * generations, so none of them is before one that is stored.
+ * may still be on its way with one that is not. Pushes that define something come in the order of
+ * their generations, so none of them is before one that is stored; others hold a reference to
+ * theirs.
  */
 static void list_ended(struct ing_catalog_service *service, uint32_t generation, struct cut *cut)
 {

@@ -27,8 +27,8 @@
 #include <stdint.h>
 
 /* Foreground work begins, ends; each that begins ends once. Ending it may be another thread's. Call
- * fg_foreground_end() last, behind the answer or what hands the work on: the threads that wait may
- * run at once in place of the one that calls it. */
+ * fg_foreground_end() as late as may be, behind the answer or what hands the work on: the threads
+ * that wait may run at once in place of the one that calls it. */
 void fg_foreground_begin(void);
 void fg_foreground_end(void);
 
