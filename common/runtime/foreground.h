@@ -9,7 +9,7 @@
  * A push that waits for the disk or for other servers is not under way: that is most of its time,
  * and the best one for other work.
  *
- * Their priority alone does not do that. A thread that waits for a processor is owed time, whatever
+ * A low priority alone does not do that. A thread that waits for a processor is owed time, whatever
  * its weight. So next to it Linux (EEVDF, since 6.6) deems the thread that runs to have had enough:
  * whichever thread wakes up then runs in its place, and after that the one of the low priority, for
  * a slice or until the next tick (1 to 4 ms). A thread that was to wake another one and so was

@@ -173,17 +173,24 @@ def run(node, receiver, link, arguments):
     pairs.report()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=10)
-    parser.add_argument("--rate", type=int, default=100, help="pushes a second of live agents")
-    parser.add_argument("--backlog", type=int, default=60000, help="profiles that wait at the beginning of a round")
-    parser.add_argument("--warm", type=int, default=6000, help="profiles that are sent before the first round")
-    parser.add_argument("--server-cpus", help="for example 0")
+def parser_of(about, **defaults):
+    """Returns a parser of what both benches of a catch-up have."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--seconds", type=int, help="of each measurement")
+    parser.add_argument("--rate", type=int, help="pushes a second of live agents")
+    parser.add_argument("--backlog", type=int, help="profiles that wait at the beginning of a round, for more than the seconds")
+    parser.add_argument("--warm", type=int, help="profiles that are sent before")
     parser.add_argument("--nice", type=int, default=0, help="of all processes")
     parser.add_argument("--folder", default=flamegrid.shared_folder("load"))
-    parser.add_argument("--rate-max-bytes", default="0", help="of the target; 0: unlimited")
+    parser.add_argument("--rate-max-bytes", help="of the target; 0: unlimited")
+    parser.set_defaults(**defaults)
+    return parser
+
+
+def main():
+    parser = parser_of(__doc__, rounds=5, seconds=10, rate=100, backlog=60000, warm=6000, rate_max_bytes="0")
+    parser.add_argument("--server-cpus", help="for example 0")
     parser.add_argument("--node-memory", default="1GiB", help="memory_max_bytes of the node")
     parser.add_argument("--drain", action="store_true", help="only how long the whole backlog takes, without agents")
     arguments = parser.parse_args()

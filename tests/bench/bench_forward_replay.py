@@ -21,7 +21,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import flamegrid  # noqa: E402
-from bench_forward_live import Pairs, fill, measure, pending, place  # noqa: E402
+from bench_forward_live import Pairs, fill, measure, parser_of, pending, place  # noqa: E402
 from link import CUT, OPEN, Link  # noqa: E402
 
 CONNECTIONS = 4  # as many as a node has in flight at the least
@@ -189,16 +189,7 @@ def run(number, warm, backlog, pairs, arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--seconds", type=int, default=24)
-    parser.add_argument("--rate", type=int, default=250, help="pushes a second of live agents")
-    parser.add_argument("--backlog", type=int, default=75000, help="profiles, for more than the seconds")
-    parser.add_argument("--warm", type=int, default=8000, help="profiles that are sent before")
-    parser.add_argument("--nice", type=int, default=0, help="of all processes")
-    parser.add_argument("--folder", default=flamegrid.shared_folder("load"))
-    parser.add_argument("--rate-max-bytes", default="1850kB", help="of the target; 0: unlimited")
-    arguments = parser.parse_args()
+    arguments = parser_of(__doc__, rounds=4, seconds=24, rate=250, backlog=75000, warm=8000, rate_max_bytes="1850kB").parse_args()
     place(0, None, arguments.nice)  # processes that are started have it, too
     warm, backlog = record(arguments)
     print("%d and %d requests, %.0f bytes the mean, in %.0f s" %

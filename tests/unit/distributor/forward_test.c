@@ -32,6 +32,7 @@ struct memory {
     size_t via_bytes;
     struct fg_profile_size size; /* of the last profile */
     bool away;
+    bool agent_comes;                     /* with the next push, and stays until the test ends it */
     const Fg__Inner__PushResult *refusal; /* of each batch; NULL: none is refused */
     const char *lacking; /* service whose stacks it lacks in any case; NULL: none */
 };
@@ -148,6 +149,10 @@ static void peer_send(struct fg_peer *peer, struct fg_call *call)
 {
     struct memory *memory = fg_container(peer, struct memory, peer);
 
+    if (call->method == FG_RPC_PUSH && memory->agent_comes) {
+        memory->agent_comes = false;
+        fg_foreground_begin();
+    }
     if (call->method != FG_RPC_PUSH)
         call->code = fg_fail(&call->err, FG_E_UNIMPLEMENTED, "unknown method");
     else if (memory->away)
@@ -326,6 +331,21 @@ static void forwarded_profiles_let_agents_pass(void **state)
     assert_int_equal(fg_foreground_waited_ns(), before);
     fg_foreground_begin();
     put(f, &batch, true);
+    assert_int_equal(forward(f), 200);
+    fg_foreground_end();
+    assert_true(fg_foreground_waited_ns() > before);
+}
+
+/* Also one that comes when the first batch of a request is on its way. */
+static void batches_let_an_agent_pass_that_comes_between_them(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_batch batch = make(f, "shop", NOW_NS, two, 2);
+    int64_t before = fg_foreground_waited_ns();
+
+    put(f, &batch, true);
+    put(f, &batch, true);
+    f->memory.agent_comes = true;
     assert_int_equal(forward(f), 200);
     fg_foreground_end();
     assert_true(fg_foreground_waited_ns() > before);
@@ -722,6 +742,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(forwarded_profiles_let_agents_pass, setup, teardown),
+        cmocka_unit_test_setup_teardown(batches_let_an_agent_pass_that_comes_between_them, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(profile_keeps_its_id_and_size_and_counts_once, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(unknown_stacks_are_asked_for, setup, teardown),
