@@ -129,8 +129,11 @@ def row(*cells):
 class Pairs:
     """The latencies of live pushes without and with a backlog that comes in, in turns; prints them as a table."""
 
-    def __init__(self):
-        self.latencies, self.rates = {"alone": [], "catch-up": []}, []
+    def __init__(self, name=""):
+        self.name, self.latencies, self.rates = name, {"alone": [], "catch-up": []}, []
+
+    @staticmethod
+    def print_head():
         row("round", "state", "p50 ms", "p99 ms", "max ms", "profiles/s of the backlog")
         row(*["---"] * 6)
 
@@ -145,19 +148,20 @@ class Pairs:
                 self.rates.append(rate)
                 rate = "%.0f" % rate
             self.latencies[state].append(took)
-            row(number, state, *took, rate)
+            row(("%s %d" % (self.name, number)).strip(), state, *took, rate)
             time.sleep(2)  # until what the other state left is done
 
     def report(self):
         for state, values in self.latencies.items():
-            row("median", state, *["%.1f" % median([value[i] for value in values]) for i in range(3)],
+            row((self.name + " median").strip(), state, *["%.1f" % median([value[i] for value in values]) for i in range(3)],
                 "%.0f" % median(self.rates) if state != "alone" else "")
         moved = sorted(100 * (after[1] / before[1] - 1) for before, after in zip(self.latencies["alone"], self.latencies["catch-up"]))
-        print("\np99 moves by %.0f %% (median of pairs; %s)" % (median(moved), ", ".join("%.0f" % value for value in moved)))
+        print("\n%sp99 moves by %.0f %% (median of pairs; %s)" % (self.name and self.name + ": ", median(moved), ", ".join("%.0f" % value for value in moved)))
 
 
 def run(node, receiver, link, arguments):
     pairs = Pairs()
+    pairs.print_head()
     start_s = int(time.time()) - 30 * 86400
     # Once all stacks of all services, which is not what a day that was missed has: the target knows nearly all of its stacks.
     fill(node, arguments.folder, arguments.warm, start_s - 1)

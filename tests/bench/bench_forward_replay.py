@@ -2,12 +2,13 @@
 """What live agents feel of a server that catches up and is on another machine: as bench_forward_live.py, without that server.
 
     bench_forward_replay.py [--rounds N] [--seconds N] [--rate N] [--backlog N] [--warm N] [--nice N] [--folder FOLDER]
-                            [--rate-max-bytes BYTES]
+                            [--rate-max-bytes BYTES] [--binaries FILE ...]
 
 First a node sends a backlog to a receiver, and its requests are recorded. In each round a new receiver gets the same requests at the
 same times from a program that does nothing else, so neither the node's threads nor its disk take part. A process that stands behind all
 others is still in their way: next to a thread that waits for the processor, Linux lets the one that runs be replaced by any that wakes
-up. Needs to be root. Set FG_BINARY to a release build, and FG_PUSH to its bench_push.
+up. --binaries measures several receivers in turns with the same requests. Needs to be root. Set FG_BINARY to a release build, and FG_PUSH
+to its bench_push.
 """
 
 import argparse
@@ -189,15 +190,21 @@ def run(number, warm, backlog, pairs, arguments):
 
 
 def main():
-    arguments = parser_of(__doc__, rounds=4, seconds=24, rate=250, backlog=75000, warm=8000, rate_max_bytes="1850kB").parse_args()
+    parser = parser_of(__doc__, rounds=4, seconds=24, rate=250, backlog=75000, warm=8000, rate_max_bytes="1850kB")
+    parser.add_argument("--binaries", nargs="+", help="of receivers; FG_BINARY if there are none")
+    arguments = parser.parse_args()
     place(0, None, arguments.nice)  # processes that are started have it, too
     warm, backlog = record(arguments)
     print("%d and %d requests, %.0f bytes the mean, in %.0f s" %
           (len(warm), len(backlog), sum(len(data) for _, data in backlog) / len(backlog), backlog[-1][0] - backlog[0][0]))
-    pairs = Pairs()
+    receivers = {binary: Pairs(os.path.basename(binary)) for binary in arguments.binaries or [os.environ["FG_BINARY"]]}
+    Pairs.print_head()
     for number in range(arguments.rounds):
-        run(number, warm, backlog, pairs, arguments)
-    pairs.report()
+        for binary, pairs in receivers.items():
+            os.environ["FG_BINARY"] = binary
+            run(number, warm, backlog, pairs, arguments)
+    for pairs in receivers.values():
+        pairs.report()
 
 
 if __name__ == "__main__":
