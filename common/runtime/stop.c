@@ -29,8 +29,8 @@ static void exit_at_once(int signal)
     _exit(128 + signal); /* what a shell reports of a process that the signal killed */
 }
 
-/* A second signal ends the process at once: an operator has lost patience with the orderly end. */
-static void end_at_next(void)
+/* An operator has lost patience with the orderly stop. */
+void fg_stop_at_next(void)
 {
     struct sigaction at_once = {.sa_handler = exit_at_once};
     sigset_t set = stop_signals();
@@ -46,7 +46,7 @@ int fg_stop_wait(void)
     int signal;
 
     fg_assert(sigwait(&set, &signal) == 0);
-    end_at_next();
+    fg_stop_at_next();
     return signal;
 }
 
@@ -62,7 +62,7 @@ int fg_stop_wait_for(int64_t timeout_ns)
         int signal = sigtimedwait(&set, NULL, &left);
 
         if (signal > 0) {
-            end_at_next();
+            fg_stop_at_next();
             return signal;
         }
         if (errno == EAGAIN)

@@ -24,8 +24,13 @@ void fg_stop_init(void);
  */
 int fg_stop_wait(void);
 
-/* Does the same, but returns 0 if no signal comes within timeout_ns. */
+/* Does the same, but returns 0 if no signal comes within timeout_ns. Until it is called again, a
+ * signal waits for that, unless fg_stop_at_next() is called. */
 int fg_stop_wait_for(int64_t timeout_ns);
+
+/* Lets the next signal end the process at once: for an orderly stop that no signal has asked for.
+ */
+void fg_stop_at_next(void);
 
 /* Ignores SIGPIPE: a write to a closed connection fails with EPIPE instead. */
 void fg_ignore_sigpipe(void);

@@ -261,7 +261,8 @@ static enum fg_code excuse_missing(const struct canary_asked *asked, struct cana
 }
 
 /* Sends the query and judges the answer. asked->expected: from the journal, before the query. */
-static enum fg_code ask_expected(struct canary_asked *asked, bool timeline, struct fg_err *err)
+static enum fg_code ask_expected(struct canary_asked *asked, bool timeline, bool *ret_is_open,
+                                 struct fg_err *err)
 {
     struct canary *canary = asked->canary;
     struct canary_verdict verdict = {0};
@@ -280,12 +281,14 @@ static enum fg_code ask_expected(struct canary_asked *asked, bool timeline, stru
             fg_log_warn("query failed", fg_ls("selector", asked->selector),
                         fg_lu("left_out", left_out), fg_ls("err", err->msg));
     }
+    *ret_is_open = verdict.n == 0 && !verdict.has_all;
     canary_verdict_done(&verdict);
     return code;
 }
 
 enum fg_code canary_ask(struct canary *canary, struct cli_client *client,
-                        const struct canary_journal_range *range, bool timeline, struct fg_err *err)
+                        const struct canary_journal_range *range, bool timeline, bool *ret_is_open,
+                        struct fg_err *err)
 {
     struct canary_asked asked = {.canary = canary, .client = client, .mono_ns = canary_now_ns()};
     struct fg_buf selector;
@@ -299,7 +302,7 @@ enum fg_code canary_ask(struct canary *canary, struct cli_client *client,
     fg_buf_init(&selector, SIZE_MAX);
     canary_content_selector(range, canary->run, &selector);
     asked.selector = (const char *)selector.ptr;
-    code = ask_expected(&asked, timeline, err);
+    code = ask_expected(&asked, timeline, ret_is_open, err);
     fg_buf_done(&selector);
     fg_arena_destroy(asked.arena);
     canary_journal_expected_done(&asked.expected);
@@ -323,9 +326,11 @@ static void ask_on(struct canary *canary, struct cli_client *client)
         struct canary_journal_range range = draw_range(canary, &draw);
         bool timeline = drawn(&draw, 4) == 0 && canary_may_sum(canary);
         struct fg_err err;
+        bool is_open;
 
         if (range.end_ms > range.start_ms && canary_journal_next(canary->journal) > 0)
-            (void)canary_ask(canary, client, &range, timeline, &err); /* logs a failure itself */
+            /* It logs a failure itself. */
+            (void)canary_ask(canary, client, &range, timeline, &is_open, &err);
         while (!canary->stopped && canary_now_ns() < next_ns)
             canary_wait(canary, next_ns);
     }

@@ -191,14 +191,20 @@ void canary_hold(struct canary *canary)
     set_flag(canary, &canary->held);
 }
 
+static uint32_t n_unacknowledged(const struct canary *canary)
+{
+    return canary_journal_n_pending(canary->journal) -
+           canary_journal_n_on_their_way(canary->journal);
+}
+
 bool canary_settle(struct canary *canary, int64_t deadline_mono_ns)
 {
     bool settled;
 
     (void)pthread_mutex_lock(&canary->lock);
-    while (canary_journal_n_pending(canary->journal) > 0 && canary_now_ns() < deadline_mono_ns)
+    while (n_unacknowledged(canary) > 0 && canary_now_ns() < deadline_mono_ns)
         canary_wait(canary, deadline_mono_ns);
-    settled = canary_journal_n_pending(canary->journal) == 0;
+    settled = n_unacknowledged(canary) == 0;
     (void)pthread_mutex_unlock(&canary->lock);
     return settled;
 }
@@ -211,22 +217,29 @@ void canary_stop(struct canary *canary)
         (void)pthread_join(canary->threads[--canary->n_threads], NULL);
 }
 
-/* Checks a service, again until there is an answer or the time is over. Under the lock. */
+/* Checks a service, again until there is an answer that has all profiles, also those that may still
+ * be on their way, or the time is over. Under the lock. */
 static enum fg_code check_service(struct canary *canary, struct cli_client *client,
                                   uint32_t service, bool timeline, int64_t deadline_mono_ns,
                                   struct fg_err *err)
 {
     struct canary_journal_range range = canary_whole_range(canary, service);
 
-    while (canary_ask(canary, client, &range, timeline, err) != FG_OK) {
+    for (;;) {
         int64_t next_ns = canary_now_ns() + LAST_CHECK_PAUSE_NS;
+        enum fg_code code;
+        bool is_open, awaits;
 
+        canary_journal_ripen(canary->journal, canary_now_ns());
+        awaits = canary_journal_n_on_their_way(canary->journal) > 0;
+        code = canary_ask(canary, client, &range, timeline, &is_open, err);
+        if (code == FG_OK && !(awaits && is_open))
+            return FG_OK;
         if (next_ns >= deadline_mono_ns)
-            return fg_wrap(err, "the last check timed out");
+            return code == FG_OK ? FG_OK : fg_wrap(err, "the last check timed out");
         while (canary_now_ns() < next_ns)
             canary_wait(canary, next_ns);
     }
-    return FG_OK;
 }
 
 enum fg_code canary_last_check(struct canary *canary, int64_t deadline_mono_ns, struct fg_err *err)
@@ -266,8 +279,7 @@ struct canary_sums canary_sums(struct canary *canary)
 
     (void)pthread_mutex_lock(&canary->lock);
     /* Metrics are atomic; the journal needs its lock. */
-    sums.pending =
-        canary_journal_n_pending(canary->journal) - canary_journal_n_on_their_way(canary->journal);
+    sums.pending = n_unacknowledged(canary);
     (void)pthread_mutex_unlock(&canary->lock);
     return sums;
 }

@@ -51,14 +51,15 @@ enum fg_code canary_start(const struct canary_config *config, struct canary **re
 /* Stops sending new profiles. Pending ones are still sent, and queries go on. */
 void canary_hold(struct canary *canary);
 
-/* Waits until no profile is pending. Returns false at the deadline. */
+/* Waits until all profiles are acknowledged. Returns false at the deadline. */
 bool canary_settle(struct canary *canary, int64_t deadline_mono_ns) fg_must_check;
 
 /* Stops all threads. Takes as long as the requests in flight: seconds. */
 void canary_stop(struct canary *canary);
 
-/* Queries everything once more, service by service, after canary_stop(). FG_E_UNAVAILABLE: there
- * was no answer before the deadline. */
+/* Queries everything once more, service by service, after canary_stop(), until answers have all
+ * that may be on its way or its lag is over. FG_E_UNAVAILABLE: there was no answer before the
+ * deadline. */
 enum fg_code canary_last_check(struct canary *canary, int64_t deadline_mono_ns,
                                struct fg_err *err) fg_must_check;
 

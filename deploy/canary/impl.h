@@ -84,9 +84,10 @@ void *canary_ask_loop(void *arg);
 
 /* Sends one query and judges its answer. Counts and logs a failure to answer, and all that is wrong
  * with an answer. timeline: the sum over time instead of the flame graph; the range has whole
- * seconds. Under the lock, which is released meanwhile. */
+ * seconds. *ret_is_open, if FG_OK: nothing is wrong, but the answer lacks profiles that it need not
+ * have yet. Under the lock, which is released meanwhile. */
 enum fg_code canary_ask(struct canary *canary, struct cli_client *client,
-                        const struct canary_journal_range *range, bool timeline,
+                        const struct canary_journal_range *range, bool timeline, bool *ret_is_open,
                         struct fg_err *err);
 
 /* Returns true if there are few enough profiles for an exact sum over time. Under the lock. */

@@ -187,10 +187,8 @@ void canary_journal_settle_later(struct canary_journal *journal, uint64_t number
     journal->n_on_their_way++;
 }
 
-bool canary_journal_ripen(struct canary_journal *journal, int64_t mono_ns)
+void canary_journal_ripen(struct canary_journal *journal, int64_t mono_ns)
 {
-    bool ripe = false;
-
     for (uint32_t i = journal->n_pending; i-- > 0;) {
         int64_t settled_mono_ns = journal->pending[i].settled_mono_ns;
 
@@ -198,9 +196,7 @@ bool canary_journal_ripen(struct canary_journal *journal, int64_t mono_ns)
             continue;
         settle_at(journal, i, settled_mono_ns);
         journal->n_on_their_way--;
-        ripe = true;
     }
-    return ripe;
 }
 
 void canary_journal_postpone(struct canary_journal *journal, uint64_t number, int64_t retry_mono_ns)

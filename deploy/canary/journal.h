@@ -83,8 +83,8 @@ void canary_journal_settle(struct canary_journal *journal, uint64_t number, int6
 void canary_journal_settle_later(struct canary_journal *journal, uint64_t number,
                                  int64_t settled_mono_ns);
 
-/* Settles all profiles whose time has come. Returns true if there were any. */
-bool canary_journal_ripen(struct canary_journal *journal, int64_t mono_ns);
+/* Settles all profiles whose time has come. */
+void canary_journal_ripen(struct canary_journal *journal, int64_t mono_ns);
 
 /* Notes that the profile was refused or not answered: it is sent again from that time on. */
 void canary_journal_postpone(struct canary_journal *journal, uint64_t number,

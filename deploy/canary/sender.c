@@ -41,8 +41,7 @@ static bool next_sending(struct canary *canary, struct canary_sending *ret_sendi
 
     (void)pthread_mutex_lock(&canary->lock);
     while (!canary->stopped && !found) {
-        if (canary_journal_ripen(canary->journal, canary_now_ns()))
-            (void)pthread_cond_broadcast(&canary->woken); /* for canary_settle() */
+        canary_journal_ripen(canary->journal, canary_now_ns());
         found = canary_journal_retry(canary->journal, canary_now_ns(), &ret_sending->number,
                                      &ret_sending->attempts) ||
                 issue(canary, ret_sending);

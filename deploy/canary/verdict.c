@@ -71,6 +71,15 @@ static bool lies_between(const struct canary_journal *journal, const struct sum 
     return rest <= 0;
 }
 
+static bool has_all(const struct canary_journal *journal, const struct sum *sum)
+{
+    int64_t rest = sum->found - sum->expected;
+
+    for (uint32_t i = 0; i < sum->n_maybes; i++)
+        rest -= value_of(journal, sum->maybes[i].number);
+    return rest == 0;
+}
+
 static bool is_right(const struct canary_journal *journal, const struct sum *sum)
 {
     if (sum->found == sum->expected)
@@ -167,7 +176,7 @@ void canary_verdict_of_cells(const struct canary_journal *journal,
                              int64_t foreign, struct canary_verdict *ret_verdict)
 {
     uint32_t n_cells = canary_journal_cells(canary_journal_shape(journal));
-    struct canary_verdict verdict = {0};
+    struct canary_verdict verdict = {.has_all = foreign == 0};
     uint32_t maybe = 0;
 
     for (uint32_t cell = 0; cell < n_cells; cell++) {
@@ -175,6 +184,7 @@ void canary_verdict_of_cells(const struct canary_journal *journal,
 
         for (; maybe < expected->n_maybes && expected->maybes[maybe].cell == cell; maybe++)
             sum.n_maybes++;
+        verdict.has_all = verdict.has_all && has_all(journal, &sum);
         if (!is_right(journal, &sum))
             explain(journal, expected, &sum, &verdict);
     }
@@ -194,6 +204,7 @@ void canary_verdict_of_total(const struct canary_journal *journal,
 
     for (uint32_t cell = 0; cell < n_cells; cell++)
         sum.expected += expected->cells[cell];
+    verdict.has_all = has_all(journal, &sum);
     if (!is_right(journal, &sum))
         add_finding(&verdict, found < sum.expected ? VERDICT_LOST : VERDICT_DOUBLE, &sum,
                     VERDICT_NO_NUMBER);

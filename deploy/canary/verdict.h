@@ -22,6 +22,7 @@ struct canary_verdict_finding {
 struct canary_verdict {
     struct canary_verdict_finding *findings; /* at most VERDICT_FINDINGS_MAX of them */
     uint32_t n;                              /* all findings, also those that are not stored */
+    bool has_all; /* the answer has all that are pending, too, though it need not */
 };
 enum { VERDICT_FINDINGS_MAX = 4096 };
 void canary_verdict_done(struct canary_verdict *verdict);

@@ -44,7 +44,8 @@ static const char notes[] =
     "\n"
     "The run ends after --for, on SIGINT or SIGTERM. Then nothing new is sent, the rest gets\n"
     "--settle to be acknowledged and --lag to arrive, everything is checked once more, and the\n"
-    "counts are printed.\n"
+    "counts are printed. It waits no longer than until answers have all. A signal meanwhile ends\n"
+    "it at once.\n"
     "If no server has answered during --for, it does not wait for --settle.\n"
     "Exit code 1: a profile was lost, double or foreign, or the last check had no answer.\n"
     "\n"
@@ -106,7 +107,6 @@ static enum fg_code check(struct canary_command *command, int words, struct fg_e
     if (canary->lag_ns / interval_ns > LAG_PROFILES_MAX)
         return fg_fail(err, FG_E_INVALID, "--lag of %lld profiles at this --rate, at most %d",
                        (long long)(canary->lag_ns / interval_ns), LAG_PROFILES_MAX);
-    command->settle_ns = fg_time_add(command->settle_ns, canary->lag_ns);
     /* Each asker keeps the interval; together they have the rate. */
     canary->read_interval_ns *= ASKERS;
     canary->services = (uint32_t)command->services;
@@ -158,6 +158,7 @@ static enum fg_code end(struct canary *canary, const struct canary_command *comm
 {
     bool in_vain = command->lasts_ns > 0 && !canary_was_answered(canary);
     int64_t settle_ns = in_vain ? 0 : command->settle_ns;
+    int64_t lag_ns = in_vain ? 0 : command->canary.lag_ns;
     struct canary_sums sums;
     struct fg_err print_err;
     enum fg_code code;
@@ -165,13 +166,17 @@ static enum fg_code end(struct canary *canary, const struct canary_command *comm
     if (in_vain)
         fprintf(stderr, "flamegrid canary: no server has answered, so it does not wait for "
                         "acknowledgements (--settle)\n");
+    else
+        fprintf(stderr, "flamegrid canary: sends nothing new, and waits until all is acknowledged "
+                        "and in answers; a signal ends it at once\n");
     /* Askers go on while the rest is acknowledged: that is when most goes wrong. */
     canary_hold(canary);
     if (!canary_settle(canary, fg_mono_ns(fg_clock_real()) + settle_ns) && !in_vain)
         fprintf(stderr, "flamegrid canary: not everything was acknowledged in the end\n");
     canary_stop(canary);
     /* After the threads have ended: no push is under way that an answer might have or lack. */
-    code = canary_last_check(canary, fg_mono_ns(fg_clock_real()) + settle_ns, err);
+    code = canary_last_check(
+        canary, fg_time_add(fg_mono_ns(fg_clock_real()), fg_time_add(settle_ns, lag_ns)), err);
     sums = canary_sums(canary);
     if (print_sums(&sums, command->json ? canary_run_name(canary) : NULL, &print_err) != FG_OK &&
         code == FG_OK) {
@@ -202,10 +207,10 @@ static enum fg_code run(struct canary_command *command, struct fg_err *err)
         code = canary_page_open(command->listen, registry, &page, err);
     if (code == FG_OK) {
         fprintf(stderr, "flamegrid canary: canary_run=\"%s\"\n", canary_run_name(canary));
-        if (command->lasts_ns > 0)
-            (void)fg_stop_wait_for(command->lasts_ns);
-        else
+        if (command->lasts_ns == 0)
             (void)fg_stop_wait();
+        else if (fg_stop_wait_for(command->lasts_ns) == 0)
+            fg_stop_at_next(); /* what follows may take as long as --settle and --lag */
         code = end(canary, command, err);
     }
     canary_page_close(page);

@@ -14,6 +14,7 @@ import pty
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -1351,9 +1352,30 @@ def case_canary_through_one_and_ask_another(cli):
         other.start().wait_ready()
         with canary.Canary(cli.environment["FLAMEGRID_URL"], *CANARY, ask="http://127.0.0.1:%d" % other.port) as bird:
             code, counts = bird.finish()
-    check(code == 1 and counts["acknowledged"] > 0 and counts["lost"] > 0 and counts["unavailable"] == 0, "%d %s", code, counts)
+        check(code == 1 and counts["acknowledged"] > 0 and counts["lost"] > 0 and counts["unavailable"] == 0, "%d %s", code, counts)
+        with canary.Canary(cli.environment["FLAMEGRID_URL"], *CANARY, "--lag", "3s", ask="http://127.0.0.1:%d" % other.port) as bird:
+            code, counts = bird.finish()  # what has not come when the lag is over, is lost
+        check(code == 1 and counts["lost"] > 0, "%d %s", code, counts)
     words = cli.lines("completion", "words", "canary")
     check("--through" in words and "--ask" in words and "--url" not in words, "%s", words)
+
+
+def case_canary_with_a_long_lag_ends_when_answers_have_all(cli):
+    with canary.Canary(cli.environment["FLAMEGRID_URL"], *CANARY, "--lag", "1h") as bird:
+        code, sums = bird.finish()
+        check(code == 0 and bird.errors() == "", "exit code %d, %s:\n%s", code, sums, bird.log())
+    check(sums["acknowledged"] > 10 and sums["unknown"] == sums["lost"] == 0, "%s", sums)
+
+
+def case_canary_that_waits_for_what_is_on_its_way_ends_at_a_signal(cli):
+    with flamegrid.Server() as other:
+        other.start().wait_ready()
+        with canary.Canary(cli.environment["FLAMEGRID_URL"], "--for", "1s", "--lag", "1h", ask="http://127.0.0.1:%d" % other.port) as bird:
+            while "sends nothing new" not in bird.log():
+                time.sleep(0.1)
+            bird.process.send_signal(signal.SIGINT)
+            code = bird.process.wait(10)
+    check(code == 128 + signal.SIGINT, "exit code %d", code)
 
 
 class Demanding(http.server.BaseHTTPRequestHandler):

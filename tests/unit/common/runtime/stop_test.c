@@ -81,6 +81,25 @@ static void waiting_times_out(void **state)
     assert_int_equal(WEXITSTATUS(status), STOPPED_IN_ORDER);
 }
 
+static void a_stop_that_nobody_asked_for_ends_at_once(void **state)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    (void)state;
+    assert_true(child >= 0);
+    if (child == 0) {
+        fg_stop_init();
+        if (fg_stop_wait_for(FG_MS_NS) != 0 || kill(getpid(), SIGINT) != 0)
+            _exit(WRONG);
+        fg_stop_at_next(); /* also for a signal that came before */
+        _exit(STOPPED_IN_ORDER);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 130);
+}
+
 static void a_write_to_a_broken_pipe_is_an_error(void **state)
 {
     int ends[2];
@@ -98,6 +117,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_second_signal_ends_at_once),
         cmocka_unit_test(waiting_times_out),
+        cmocka_unit_test(a_stop_that_nobody_asked_for_ends_at_once),
         cmocka_unit_test(a_write_to_a_broken_pipe_is_an_error),
     };
 

@@ -195,6 +195,35 @@ static void pending_profiles_may_be_there(void **state)
     }
 }
 
+static void an_answer_may_have_all_that_are_pending(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    set_up(&scene, every_ninth);
+    judge(&scene);
+    assert_false(scene.verdict.has_all);
+    for (uint64_t number = 0; number < PROFILES; number += 9) {
+        assert_false(scene.verdict.has_all);
+        put(&scene, number, 1);
+        judge(&scene);
+        assert_int_equal(scene.verdict.n, 0);
+    }
+    assert_true(scene.verdict.has_all);
+    judge_total(&scene);
+    assert_true(scene.verdict.has_all);
+    put(&scene, 1, -1);
+    judge(&scene);
+    assert_false(scene.verdict.has_all);
+    judge_total(&scene);
+    assert_false(scene.verdict.has_all);
+    put(&scene, 1, 1);
+    scene.foreign = 1;
+    judge(&scene);
+    assert_false(scene.verdict.has_all);
+    tear_down(&scene);
+}
+
 static void a_total_with_many_pending_has_bounds(void **state)
 {
     struct scene scene;
@@ -250,6 +279,7 @@ int main(void)
         cmocka_unit_test(faults_without_a_profile_count_too),
         cmocka_unit_test(unexpected_stacks_are_reported),
         cmocka_unit_test(pending_profiles_may_be_there),
+        cmocka_unit_test(an_answer_may_have_all_that_are_pending),
         cmocka_unit_test(a_total_with_many_pending_has_bounds),
         cmocka_unit_test(every_single_change_is_named),
     };
