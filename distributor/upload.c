@@ -190,7 +190,10 @@ static void item_lacks(struct dist_upload *upload, struct dist_upload_item *item
                        const struct dist_delivery_result *result)
 {
     fg_metric_add(upload->distributor->metrics, DIST_REDEFINED, 1);
-    if (item->incomplete) { /* only the sender can define them */
+    if (item->incomplete) {
+        /* Only the sender can define them. What an owner has stored meanwhile does not count for
+         * ingestion_limit: it may count as stored once more when the batch comes again, and a
+         * tenant may get a little more than its limit, but never less. */
         settle(upload, item, result);
         item_end(item);
         return;
