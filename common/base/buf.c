@@ -45,6 +45,17 @@ void fg_buf_append_slow(struct fg_buf *buf, const void *bytes, size_t len)
     buf->len += len;
 }
 
+void fg_buf_varint_slow(struct fg_buf *buf, uint64_t value)
+{
+    uint8_t bytes[FG_VARINT_MAX_BYTES];
+    size_t n = 0;
+
+    for (; value >= 0x80; value >>= 7)
+        bytes[n++] = (uint8_t)(value | 0x80);
+    bytes[n++] = (uint8_t)value;
+    fg_buf_append_slow(buf, bytes, n);
+}
+
 /* Writes through a copy: text that fits exactly leaves no place for the NUL of vsnprintf(). */
 static fg_printf(3, 0) void printf_exact(struct fg_buf *buf, size_t len, const char *fmt,
                                          va_list args)

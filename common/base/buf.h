@@ -11,6 +11,8 @@
 
 #include <string.h>
 
+enum { FG_VARINT_MAX_BYTES = 10 };
+
 struct fg_buf {
     uint8_t *ptr;
     size_t len;
@@ -70,18 +72,22 @@ static inline void fg_buf_putc(struct fg_buf *buf, uint8_t byte)
     fg_buf_append(buf, &byte, 1);
 }
 
+/* As fg_buf_varint(), if there may be no room. */
+void fg_buf_varint_slow(struct fg_buf *buf, uint64_t value);
+
 /* Appends a number as LEB128, as protobuf's varints: at most ten bytes. */
 static inline void fg_buf_varint(struct fg_buf *buf, uint64_t value)
 {
-    uint8_t bytes[10];
-    size_t n = 0;
+    uint8_t *at;
 
-    while (value >= 0x80) {
-        bytes[n++] = (uint8_t)(value | 0x80);
-        value >>= 7;
+    if (buf->cap - buf->len < FG_VARINT_MAX_BYTES || buf->full) {
+        fg_buf_varint_slow(buf, value);
+        return;
     }
-    bytes[n++] = (uint8_t)value;
-    fg_buf_append(buf, bytes, n);
+    for (at = buf->ptr + buf->len; value >= 0x80; value >>= 7)
+        *at++ = (uint8_t)(value | 0x80);
+    *at++ = (uint8_t)value;
+    buf->len = (size_t)(at - buf->ptr);
 }
 
 /* Maps a signed number to an unsigned one so that numbers near zero stay small: 0, -1, 1, -2 become

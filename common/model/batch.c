@@ -9,7 +9,6 @@ enum {
     BATCH_WHOLE = 1,                 /* versions of an encoded batch: fg_batch_encode(), ... */
     BATCH_SHORT = 2,                 /* ... fg_batch_encode_short() */
     BATCH_STACK_DEPTH_MAX = 1 << 20, /* far above any decoder's limit */
-    VARINT_MAX_BYTES = 10,
 };
 
 /* ---- ids ---- */
@@ -266,18 +265,6 @@ static uint64_t check_of(struct fg_id id)
     return fg_mix64(id.hi + (id.lo >> 8 * FG_STACK_SHORT_BYTES));
 }
 
-/* Columns are written into memory that is reserved for all of their numbers: a check for each one
- * would cost as much as the number. */
-static uint8_t *put_varint(uint8_t *at, uint64_t value)
-{
-    while (value >= 0x80) {
-        *at++ = (uint8_t)(value | 0x80);
-        value >>= 7;
-    }
-    *at++ = (uint8_t)value;
-    return at;
-}
-
 static void encode_short_ids(const struct fg_batch *batch, const bool *define, struct fg_buf *out)
 {
     uint64_t check = 0;
@@ -302,33 +289,24 @@ static void encode_short_ids(const struct fg_batch *batch, const bool *define, s
 static void encode_column(const int64_t *values, uint32_t n, struct fg_buf *out)
 {
     uint64_t divisor = 0;
-    uint8_t *at;
 
     for (uint32_t i = 0; i < n && divisor != 1; i++)
         divisor = fg_greatest_divisor((uint64_t)values[i], divisor);
     divisor += divisor == 0;
-    if (!fg_buf_reserve(out, (1 + (size_t)n) * VARINT_MAX_BYTES))
-        return;
-    at = put_varint(out->ptr + out->len, divisor);
+    fg_buf_varint(out, divisor);
     for (uint32_t i = 0; i < n; i++)
-        at = put_varint(at, divisor == 1 ? (uint64_t)values[i] : (uint64_t)values[i] / divisor);
-    out->len = (size_t)(at - out->ptr);
+        fg_buf_varint(out, divisor == 1 ? (uint64_t)values[i] : (uint64_t)values[i] / divisor);
 }
 
 static void encode_short_samples(const struct fg_batch *batch, const struct fg_profile *profile,
                                  struct fg_buf *out)
 {
     uint32_t last = 0;
-    uint8_t *at;
 
-    if (!fg_buf_reserve(out, (size_t)profile->n_samples * VARINT_MAX_BYTES))
-        return;
-    at = out->ptr + out->len;
     for (uint32_t i = 0; i < profile->n_samples; i++) {
-        at = put_varint(at, fg_zigzag((int64_t)profile->stacks[i] - last));
+        fg_buf_zigzag(out, (int64_t)profile->stacks[i] - last);
         last = profile->stacks[i];
     }
-    out->len = (size_t)(at - out->ptr);
     for (uint32_t t = 0; t < batch->n_types; t++)
         encode_column(profile->values + (size_t)t * profile->n_samples, profile->n_samples, out);
 }
