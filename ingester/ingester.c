@@ -146,7 +146,8 @@ void ing_share(struct ing_settings *settings, uint64_t memory_max_bytes)
     share(&settings->store_write_buffer_bytes, FG_MIN(memory_max_bytes / 32, 256 * mib), 4 * mib);
 }
 
-struct fg_store_config ing_store_config(const struct ing_settings *settings, bool forwards)
+struct fg_store_config ing_store_config(const struct ing_settings *settings, bool forwards,
+                                        struct fg_unread *unread)
 {
     return (struct fg_store_config){
         .cache_bytes = settings->store_cache_bytes,
@@ -158,6 +159,7 @@ struct fg_store_config ing_store_config(const struct ing_settings *settings, boo
         .sync = true,
         .accept_loss = settings->accept_loss,
         .accept_loss_setting = "ingester.accept_loss",
+        .unread = unread,
     };
 }
 

@@ -53,8 +53,9 @@ extern const size_t ing_n_fields;
 void ing_share(struct ing_settings *settings, uint64_t memory_max_bytes);
 
 /* Returns the settings of the store. forwards: there are targets of forwarding, so the families of
- * the outbox are needed, and created. */
-struct fg_store_config ing_store_config(const struct ing_settings *settings, bool forwards);
+ * the outbox are needed, and created. unread: borrowed by the store. */
+struct fg_store_config ing_store_config(const struct ing_settings *settings, bool forwards,
+                                        struct fg_unread *unread);
 
 struct ing_config {
     const struct ing_settings *settings;
@@ -91,7 +92,8 @@ struct ing_config {
 /* Loads the head. Repairs damaged records or sets them aside, and raises conditions for them. If
  * the store takes no writes, for example because the disk is full, the ingester answers queries and
  * refuses pushes until it does (intake.h). FG_E_PRECONDITION: the head cannot become an agent's
- * (head_mode.h). FG_E_CORRUPT, FG_E_UNAVAILABLE: the store cannot be read. */
+ * (head_mode.h). FG_E_CORRUPT: the store cannot be read. FG_E_UNAVAILABLE: not now; call it again.
+ */
 enum fg_code ing_create(const struct ing_config *config, struct ingester **ret_ingester,
                         struct fg_err *err) fg_must_check;
 

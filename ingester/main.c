@@ -6,6 +6,7 @@
 #include "common/program/program.h"
 #include "common/runtime/log.h"
 #include "common/storage/bucket/settings.h"
+#include "common/storage/store/unread.h"
 #include "ingester/first_use.h"
 #include "ingester/head_seal.h"
 #include "ingester/ingester.h"
@@ -54,6 +55,7 @@ enum {
 };
 
 struct ingester_service {
+    struct fg_unread *unread; /* of the store */
     struct fg_store *store;
     struct fg_key_store *keys;  /* of the head; NULL: none */
     const struct fg_disk *disk; /* of the head */
@@ -171,37 +173,53 @@ static void handle_settings(struct fg_rpc_request *req, void *routes)
     fg_rpc_reply_take(req, fg_bytes(NULL, 0), &settings_text);
 }
 
+static enum fg_code open_store(void *arg, int64_t deadline_mono_ns, struct fg_err *err)
+{
+    struct ingester_service *service = arg;
+    const struct fg_store_config config = ing_store_config(&settings, false, service->unread);
+
+    (void)deadline_mono_ns; /* a disk does not know of any */
+    return fg_store_open(place.data, ing_head_families, HEAD_FAMILIES, &config, &service->store,
+                         err);
+}
+
+static enum fg_code load_head(void *arg, int64_t deadline_mono_ns, struct fg_err *err)
+{
+    const struct fg_program *program = arg;
+    struct ingester_service *service = program->service;
+
+    (void)deadline_mono_ns;
+    return ing_create(&(struct ing_config){.settings = &settings,
+                                           .segments = &segments,
+                                           .store = service->store,
+                                           .disk = service->disk,
+                                           .bucket = service->bucket,
+                                           .scratch = service->scratch,
+                                           .tenants = program->tenants,
+                                           .watch = service->watch,
+                                           .peers = service->peers,
+                                           .repair = &repair,
+                                           .registry = program->registry,
+                                           .conditions = program->conditions,
+                                           .clock = program->clock},
+                      &service->ingester, err);
+}
+
 /* Reading what the last run left may take a while. */
 static enum fg_code ready(struct fg_program *program, struct fg_err *err)
 {
     struct ingester_service *service = program->service;
-    struct fg_store_config store_config;
 
     ing_share(&settings, program->settings.memory_max_bytes);
-    store_config = ing_store_config(&settings, false);
+    service->unread = fg_unread_create(&(struct fg_unread_config){
+        place.data, FG_UNREAD_PATIENCE_NS, program->registry, program->conditions, program->clock});
     /* The store before the bucket: a damaged disk is told at once, even while the bucket is
      * unreachable. */
-    if (fg_store_open(place.data, ing_head_families, HEAD_FAMILIES, &store_config, &service->store,
-                      err) != FG_OK)
-        return err->code;
-    if (open_bucket(service, program, err) != FG_OK ||
+    if (fg_program_await(program, FG_PROGRAM_DISK, open_store, service, err) != FG_OK ||
+        open_bucket(service, program, err) != FG_OK ||
         fg_program_await(program, FG_PROGRAM_KEYS, seal_head, service, err) != FG_OK ||
-        make_watch(service, program, err) != FG_OK)
-        return err->code;
-    if (ing_create(&(struct ing_config){.settings = &settings,
-                                        .segments = &segments,
-                                        .store = service->store,
-                                        .disk = service->disk,
-                                        .bucket = service->bucket,
-                                        .scratch = service->scratch,
-                                        .tenants = program->tenants,
-                                        .watch = service->watch,
-                                        .peers = service->peers,
-                                        .repair = &repair,
-                                        .registry = program->registry,
-                                        .conditions = program->conditions,
-                                        .clock = program->clock},
-                   &service->ingester, err) != FG_OK)
+        make_watch(service, program, err) != FG_OK ||
+        fg_program_await(program, FG_PROGRAM_DISK, load_head, program, err) != FG_OK)
         return err->code;
     service->server = fg_rpc_server_create(service->rpc, (unsigned)place.requests_max);
     ing_serve(service->ingester, service->server);
@@ -300,6 +318,7 @@ static void stop(struct fg_program *program)
     fg_program_stop_access(program);
     fg_bucket_close(service->bucket);
     fg_store_close(service->store);
+    fg_unread_destroy(service->unread);
     free(service);
 }
 

@@ -694,7 +694,8 @@ enum fg_code fg_program_await(struct fg_program *program, enum fg_program_awaite
     static const struct {
         const char *condition, *what;
     } names[] = {[FG_PROGRAM_BUCKET] = {"bucket_away", "the bucket"},
-                 [FG_PROGRAM_KEYS] = {"keys_away", "what encrypts the key of the head"}};
+                 [FG_PROGRAM_KEYS] = {"keys_away", "what encrypts the key of the head"},
+                 [FG_PROGRAM_DISK] = {"disk_away", "the disk of the head"}};
     const char *what = names[awaited].what;
     struct fg_condition *away = fg_condition_create(program->conditions, names[awaited].condition);
     int64_t pause_ns = AWAIT_PAUSE_MIN_NS;

@@ -233,9 +233,9 @@ void fg_program_unannounce(struct fg_program *program);
 struct fg_admin_api fg_program_admin_api(const struct fg_program *program,
                                          struct fg_bucket *bucket);
 
-/* What a program waits for before it is ready: the bucket (condition bucket_away), or what encrypts
- * the key of its head (keys_away). */
-enum fg_program_awaited { FG_PROGRAM_BUCKET, FG_PROGRAM_KEYS };
+/* What a program waits for before it is ready: the bucket (condition bucket_away), what encrypts
+ * the key of its head (keys_away), or the disk of its head (disk_away). */
+enum fg_program_awaited { FG_PROGRAM_BUCKET, FG_PROGRAM_KEYS, FG_PROGRAM_DISK };
 
 /*
  * Calls attempt(arg) until it succeeds. While it fails with FG_E_UNAVAILABLE or FG_E_DEADLINE the

@@ -1,6 +1,7 @@
 #include "deploy/single/server.h"
 
 #include "common/program/program.h"
+#include "common/storage/store/unread.h"
 #include "compactor/compactor.h"
 #include "deploy/single/agent.h"
 #include "deploy/single/past.h"
@@ -58,10 +59,12 @@ struct server {
     bool agent;                      /* no querier and compactor, and no segments */
     int lock_fd;                     /* of the data folder: one server at a time; -1: none */
     const struct fg_disk *data_disk; /* of the data folder */
+    struct fg_unread *unread;        /* of the store */
     struct fg_store *store;
     struct fg_key_store *keys;        /* of the head; NULL: none */
     struct cmp_local_store own_store; /* its id */
     struct fg_bucket *bucket;         /* of an agent: of tokens and the audit only */
+    char head[PATH_MAX_BYTES];        /* folder of the store */
     char scratch[PATH_MAX_BYTES], compaction[PATH_MAX_BYTES]; /* folders for files on their way to
                                                                * the bucket */
     struct ing_forward_targets *forward_targets;
@@ -144,17 +147,26 @@ static enum fg_code seal_head(void *arg, int64_t deadline_mono_ns, struct fg_err
     return ing_head_seal(&server->store, server->keys, err);
 }
 
+static enum fg_code open_head(void *arg, int64_t deadline_mono_ns, struct fg_err *err)
+{
+    struct server *server = arg;
+    const struct fg_store_config config =
+        ing_store_config(&ingester_settings, server->forward_targets->n > 0, server->unread);
+
+    (void)deadline_mono_ns; /* a disk does not know of any */
+    return fg_store_open(server->head, ing_head_families, HEAD_FAMILIES, &config, &server->store,
+                         err);
+}
+
 static enum fg_code open_store(struct server *server, struct fg_program *program,
                                struct fg_err *err)
 {
-    const struct fg_store_config config =
-        ing_store_config(&ingester_settings, server->forward_targets->n > 0);
-    char path[PATH_MAX_BYTES];
-
     server->keys = fg_access_keys(program->access);
-    (void)snprintf(path, sizeof path, "%s/head", single_settings.data);
-    if (fg_store_open(path, ing_head_families, HEAD_FAMILIES, &config, &server->store, err) !=
-            FG_OK ||
+    (void)snprintf(server->head, sizeof server->head, "%s/head", single_settings.data);
+    server->unread = fg_unread_create(
+        &(struct fg_unread_config){server->head, FG_UNREAD_PATIENCE_NS, program->registry,
+                                   program->conditions, program->clock});
+    if (fg_program_await(program, FG_PROGRAM_DISK, open_head, server, err) != FG_OK ||
         fg_program_await(program, FG_PROGRAM_KEYS, seal_head, server, err) != FG_OK ||
         ing_member_find_store(server->store, &server->own_store.id, err) != FG_OK)
         return err->code;
@@ -165,9 +177,10 @@ static enum fg_code open_store(struct server *server, struct fg_program *program
 
 /* ---- services ---- */
 
-static enum fg_code start_ingester(struct server *server, struct fg_program *program,
-                                   struct fg_err *err)
+static enum fg_code load_head(void *arg, int64_t deadline_mono_ns, struct fg_err *err)
 {
+    const struct fg_program *program = arg;
+    struct server *server = program->service;
     const struct ing_forward forward = {server->forward_targets->queues,
                                         server->forward_targets->n};
     const struct ing_config config = {
@@ -185,7 +198,14 @@ static enum fg_code start_ingester(struct server *server, struct fg_program *pro
         .clock = program->clock,
     };
 
-    if (ing_create(&config, &server->ingester, err) != FG_OK)
+    (void)deadline_mono_ns;
+    return ing_create(&config, &server->ingester, err);
+}
+
+static enum fg_code start_ingester(struct server *server, struct fg_program *program,
+                                   struct fg_err *err)
+{
+    if (fg_program_await(program, FG_PROGRAM_DISK, load_head, program, err) != FG_OK)
         return err->code;
     server->rpc =
         fg_rpc_server_create(NULL, dist_calls_max(&distributor_settings, 1) + QUERY_CALLS_MAX);
@@ -484,6 +504,7 @@ static void stop(struct fg_program *program)
     fg_bucket_close(server->bucket);
     /* After the ingester, which writes to both until its end. */
     fg_store_close(server->store);
+    fg_unread_destroy(server->unread);
     /* The lock last: until here this server writes to the folder. */
     if (server->lock_fd >= 0)
         (void)close(server->lock_fd);

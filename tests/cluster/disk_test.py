@@ -20,12 +20,13 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "lib"))
 import flamegrid  # noqa: E402
-from faulty_disk import FULL, FULL_UNSAID, FaultyDisk, cut_manifest, number_of_damage  # noqa: E402
+from faulty_disk import FULL, FULL_UNSAID, FaultyDisk, cut_manifest, number_of_damage, table_of  # noqa: E402
 from flamegrid import check  # noqa: E402
 from ledger import CPU, REQUEST_TIMEOUT_S, START_S, Clients, Ledger, send, send_again, verify  # noqa: E402
 
 NOTICE_S = 5  # until a full disk refuses, and until one with room does not
 CHECKED_S = 60  # until late profiles, taken while the bucket could not be asked whether it has them, are in answers
+PATIENCE_S = 30  # FG_UNREAD_PATIENCE_NS of common/storage/store/unread.h
 STEADY_S = 1.5  # questions are answered for so long when a fault is over
 # Text of the refusal while profiles in the time of the query are unchecked: the bucket is on the same disk.
 UNCHECKED = "late profiles of this time range cannot be checked for duplicates"
@@ -311,6 +312,72 @@ def damaged(seed):
         finish(server, ledger)
 
 
+def head_of(server, seed):
+    """Fills the head of a server, and stops it in order, so that all is in tables. Returns the folder and the ledger."""
+    ledger = Ledger(seed)
+    server.start().wait_ready()
+    with Clients(server.port, ledger, PAUSE_S):
+        time.sleep(1)
+    send_again(server.port, ledger)
+    check(server.terminate() == 0, "%s", server.log_tail())
+    return os.path.join(server.data, "head"), ledger
+
+
+def says(server, condition):
+    try:
+        return condition in get(server, "/ready")[1]
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def lost_sector(seed):
+    """A sector of a table goes on giving EIO. The start waits, then goes on without what the sector held, keeps the
+    table, and says all of it. The next start does not wait."""
+    with flamegrid.Server() as server:
+        disk = FaultyDisk(server)
+        head, ledger = head_of(server, seed)
+        table = table_of(head, "series")
+        disk.fail("read EIO name=%s at=10" % table)
+        server.start()
+        wait("the start waits for the disk", lambda: says(server, b"disk_away: "), flamegrid.READY_TIMEOUT_S / 4)
+        check(not os.path.exists(os.path.join(head, "unread")), "%s is given up at once", table)
+        took_s = wait("the start goes on", lambda: server.ready() == 200, PATIENCE_S)
+        status, body = get(server, "/ready")
+        check(all(name in body for name in (b"head_unread: ", b"head_damaged: ", table.encode())), "%d %s", status, body)
+        check(not says(server, b"disk_away"), "it waits still")
+        check(metrics(server)["flamegrid_store_unread_files"] == 1, "no metric")
+        check(os.path.exists(os.path.join(head, "unread", table)), "%s is not kept", table)
+        try:
+            verify(server.port, ledger)
+        except AssertionError as fault:
+            check("set partial=true" in str(fault), "%s", fault)
+        else:
+            raise AssertionError("nothing is missing in answers")
+        taken(server, ledger)
+        for end in (server.terminate, server.kill):
+            end()
+            server.start()
+            again_s = wait("a later start", lambda: server.ready() == 200, PATIENCE_S)
+            check(again_s < PATIENCE_S, "a later start took %.0f s:\n%s", again_s, server.log_tail())
+            taken(server, ledger)
+        print("     started after %.1f s" % took_s, flush=True)
+
+
+def head_that_gives_nothing(seed):
+    """All of the head gives EIO for longer than a sector would be given up. The start waits and loses nothing."""
+    with flamegrid.Server() as server:
+        disk = FaultyDisk(server)
+        head, ledger = head_of(server, seed)
+        disk.fail("read EIO name=/head/")
+        server.start()
+        wait("the start says why it waits", lambda: says(server, b"disk_away: ") and says(server, b"the disk fails ("),
+             2 * PATIENCE_S)
+        check(server.alive() and not os.path.exists(os.path.join(head, "unread")), "%s", server.log_tail())
+        disk.fail()
+        server.wait_ready()
+        finish(server, ledger)
+
+
 # ---- a full disk ----
 
 def full(seed, fill, free, settings, server, reason):
@@ -421,6 +488,8 @@ def main():
     tally.run("calls that fail at the start", broken_at_the_start, arguments.seed, arguments.points)
     tally.run("calls that hang", slow, arguments.seed)
     tally.run("a damaged head", damaged, arguments.seed)
+    tally.run("a lost sector", lost_sector, arguments.seed)
+    tally.run("a head that gives nothing", head_that_gives_nothing, arguments.seed)
     tally.finish()
 
 

@@ -10,7 +10,7 @@
  *
  * A line of it is a rule:
  *
- *     CALLS ACTION [name=TEXT] [from=N] [count=N] [ms=N]
+ *     CALLS ACTION [name=TEXT] [at=N] [from=N] [count=N] [ms=N]
  *
  *   CALLS    any, or a list with commas of
  *              open      of a file or folder that is there
@@ -29,6 +29,7 @@
  *            slow: the call waits for ms milliseconds, and is made then.
  *            hold: the call waits until the control file has changed, and is made then.
  *   name     only for paths that contain this text (".log", "MANIFEST")
+ *   at       only for pread of this byte of the file, as of a bad sector
  *   from     the first call that the rule applies to, of those that match since the rule was read;
  *            1, the default, is the next one
  *   count    how many calls it applies to from there; all without it
@@ -100,6 +101,8 @@ struct rule {
     unsigned calls; /* bits */
     enum action action;
     char name[NAME_MAX_BYTES];
+    bool has_at;
+    off64_t at;
     unsigned long from, count; /* count 0: all */
     unsigned ms;
     unsigned long seen;
@@ -182,7 +185,10 @@ static bool parse_key(const char *text, struct rule *rule)
 {
     if (strncmp(text, "name=", 5) == 0)
         return snprintf(rule->name, sizeof rule->name, "%s", text + 5) < NAME_MAX_BYTES;
-    if (strncmp(text, "from=", 5) == 0)
+    if (strncmp(text, "at=", 3) == 0) {
+        rule->has_at = true;
+        rule->at = strtoll(text + 3, NULL, 10);
+    } else if (strncmp(text, "from=", 5) == 0)
         rule->from = strtoul(text + 5, NULL, 10);
     else if (strncmp(text, "count=", 6) == 0)
         rule->count = strtoul(text + 6, NULL, 10);
@@ -403,13 +409,25 @@ static void remember(int fd, const char *whole)
 
 /* ---- what becomes of a call ---- */
 
+/* The bytes of a file that a call names; none if it goes on from where the descriptor is. */
+struct range {
+    off64_t at;
+    size_t len;
+};
+
+static bool has_byte(const struct range *range, off64_t at)
+{
+    return at >= range->at && (uint64_t)(at - range->at) < range->len;
+}
+
 /* The rule for this call; NULL: it passes. Locked. */
-static struct rule *find_rule(enum call call, const char *whole)
+static struct rule *find_rule(enum call call, const char *whole, const struct range *range)
 {
     for (unsigned i = 0; i < disk.n_rules; i++) {
         struct rule *rule = &disk.rules[i];
 
-        if ((rule->calls >> call & 1) == 0 || strstr(whole, rule->name) == NULL)
+        if ((rule->calls >> call & 1) == 0 || strstr(whole, rule->name) == NULL ||
+            (rule->has_at && !has_byte(range, rule->at)))
             continue;
         rule->seen++;
         if (rule->seen >= rule->from && (rule->count == 0 || rule->seen < rule->from + rule->count))
@@ -437,7 +455,7 @@ static void hold(unsigned long generation)
 }
 
 /* Waits if it has to. The errno that the call fails with; 0: it is made. */
-static int judge(enum call call, const char *whole)
+static int judge_range(enum call call, const char *whole, const struct range *range)
 {
     const struct rule *rule;
     enum action action = ACTIONS;
@@ -449,7 +467,7 @@ static int judge(enum call call, const char *whole)
     (void)pthread_mutex_lock(&disk.lock);
     look_at_control();
     generation = disk.generation;
-    rule = find_rule(call, whole);
+    rule = find_rule(call, whole, range);
     if (rule != NULL) {
         action = rule->action;
         ms = rule->ms;
@@ -470,6 +488,22 @@ static int judge(enum call call, const char *whole)
     default:
         return 0;
     }
+}
+
+static int judge(enum call call, const char *whole)
+{
+    static const struct range none = {0, 0};
+
+    return judge_range(call, whole, &none);
+}
+
+static int judge_pread(int fd, off64_t at, size_t len)
+{
+    const struct range range = {at, len};
+    char whole[PATH_MAX];
+
+    path_of(fd, whole);
+    return judge_range(CALL_READ, whole, &range);
 }
 
 static int judge_fd(enum call call, int fd)
@@ -607,13 +641,13 @@ ssize_t read(int fd, void *into, size_t len)
 
 ssize_t pread(int fd, void *into, size_t len, off_t at)
 {
-    FAIL_IF(judge_fd(CALL_READ, fd), -1);
+    FAIL_IF(judge_pread(fd, at, len), -1);
     return NEXT(pread)(fd, into, len, at);
 }
 
 ssize_t pread64(int fd, void *into, size_t len, off64_t at)
 {
-    FAIL_IF(judge_fd(CALL_READ, fd), -1);
+    FAIL_IF(judge_pread(fd, at, len), -1);
     return NEXT(pread64)(fd, into, len, at);
 }
 

@@ -18,6 +18,16 @@ def cut_manifest(folder, n_bytes):
     os.truncate(manifest, os.path.getsize(manifest) - n_bytes)
 
 
+def table_of(folder, family):
+    """Returns the name of a table of a family of the RocksDB in a folder. Its properties name the family: the key ends in
+    "name", and the value follows."""
+    for table in sorted(glob.glob(os.path.join(folder, "*.sst"))):
+        with open(table, "rb") as file:
+            if b"name" + family.encode() in file.read():
+                return os.path.basename(table)
+    raise AssertionError("no table of %s in %s" % (family, os.listdir(folder)))
+
+
 def number_of_damage(log):
     """Returns the argument that a start with a damaged head asks for; each refused start names it once."""
     flamegrid.check("could not start" in log, "no start was refused:\n%s", log[-3000:])

@@ -23,11 +23,11 @@ static enum fg_code fail(struct fg_err *err, const char *what)
     return err->code;
 }
 
-/* Only files of RocksDB and the mark move. The folder itself stays: it holds the lock and may be
- * a mount point. */
+/* Only files of RocksDB, the mark and the folder of unread.h move. The folder itself stays: it
+ * holds the lock and may be a mount point. */
 static bool is_of_the_store(const char *name)
 {
-    static const char *const names[] = {"CURRENT", "IDENTITY", "MARK"};
+    static const char *const names[] = {"CURRENT", "IDENTITY", "MARK", "unread"};
     static const char *const starts[] = {"MANIFEST-", "OPTIONS-"};
     static const char *const ends[] = {".log", ".sst", ".dbtmp"};
     struct fg_slice text = fg_cstr(name);

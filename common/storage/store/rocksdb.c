@@ -37,6 +37,7 @@
 #include "common/storage/store/batch.h"
 #include "common/storage/store/mark.h"
 #include "common/storage/store/rocksdb_log.h"
+#include "common/storage/store/unread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -78,6 +79,7 @@ struct rocks {
     struct fg_store store;
     atomic_bool damaged; /* a compaction met an unreadable table; compactions are off */
     char *dir;
+    struct fg_unread *unread; /* says which errors of reads are damage; NULL: none */
     int dir_fd; /* holds the folder's lock: a read-only opening takes none of RocksDB's */
     char *names[FG_STORE_FAMILIES_MAX];
     unsigned n_families, filtered_family;
@@ -103,6 +105,7 @@ struct rocks {
 
 struct rocks_iter {
     struct fg_store_iter iter;
+    struct rocks *rocks;
     struct opening *opening;
     rocksdb_iterator_t *it;
     rocksdb_readoptions_t *read_options;
@@ -153,6 +156,18 @@ static enum fg_code fail_rocks(struct fg_err *err, char *errptr, const char *wha
 {
     (void)fg_fail(err, code_of(errptr), "%s: %s", what, errptr);
     rocksdb_free(errptr);
+    return err->code;
+}
+
+/* Takes errptr. What waiting does not help against is not FG_E_UNAVAILABLE: a store that has other
+ * families, or belongs to another user. */
+static enum fg_code fail_opening(struct fg_err *err, char *errptr, const char *dir)
+{
+    static const char *const lasting[] = {"Invalid argument", "Permission denied"};
+
+    if (fail_rocks(err, errptr, dir) == FG_E_UNAVAILABLE &&
+        says(err->msg, lasting, FG_COUNT(lasting)))
+        err->code = FG_E_INTERNAL;
     return err->code;
 }
 
@@ -295,7 +310,7 @@ static enum fg_code open_db(const struct rocks *rocks, bool read_only, struct op
     rocksdb_options_destroy(filtered);
     if (errptr != NULL) { /* the result is undefined then */
         free(opening);
-        return fail_rocks(err, errptr, rocks->dir);
+        return fail_opening(err, errptr, rocks->dir);
     }
     *ret_opening = opening;
     return FG_OK;
@@ -378,13 +393,15 @@ static void note_mark(struct rocks *rocks)
 }
 
 /* Checks the folder before RocksDB sees it, which would begin a new store or cut a log without a
- * word. `acknowledged` tells which records at a torn end nobody was told about. */
+ * word. Both may fail to read what they need. `acknowledged` tells which records at a torn end
+ * nobody was told about. */
 static enum fg_code open_checked(struct rocks *rocks, bool read_only, struct opening **ret_opening,
                                  struct fg_err *err)
 {
-    return fg_mark_check(rocks->dir, rocks->acknowledged, err) == FG_OK
-               ? open_db(rocks, read_only, ret_opening, err)
-               : err->code;
+    return fg_mark_check(rocks->dir, rocks->acknowledged, err) == FG_OK &&
+                   open_db(rocks, read_only, ret_opening, err) == FG_OK
+               ? FG_OK
+               : fg_unread_judge(rocks->unread, err);
 }
 
 /* Writes the memtables to tables, so that the next start has no log to read, which takes
@@ -485,6 +502,7 @@ static enum fg_code rocks_write(struct fg_store *store, struct fg_store_batch *b
     if (errptr != NULL) {
         rocks->failing = true;
         (void)fail_rocks(err, errptr, "write");
+        (void)fg_unread_judge(rocks->unread, err); /* a merge reads */
         rocks->why = *err;
         return err->code;
     }
@@ -574,8 +592,10 @@ static enum fg_code get_pinned(const struct rocks *rocks, const struct opening *
     fg_assert(family < rocks->n_families);
     value = rocksdb_get_pinned_cf(opening->db, rocks->read_options, opening->families[family],
                                   chars(key), key.len, &errptr);
-    if (errptr != NULL)
-        return fail_rocks(err, errptr, "read");
+    if (errptr != NULL) {
+        (void)fail_rocks(err, errptr, "read");
+        return fg_unread_judge(rocks->unread, err);
+    }
     *ret_value = value;
     return FG_OK;
 }
@@ -643,8 +663,10 @@ static void set_position(struct rocks_iter *it)
         return;
     }
     rocksdb_iter_get_error(it->it, &errptr); /* the end, or an error? */
-    if (errptr != NULL)
+    if (errptr != NULL) {
         (void)fail_rocks(&it->iter.err, errptr, "iterate");
+        (void)fg_unread_judge(it->rocks->unread, &it->iter.err);
+    }
 }
 
 static void seek(struct rocks_iter *it, struct fg_slice key)
@@ -677,10 +699,11 @@ static void rocks_iter_next(struct fg_store_iter *iter)
     fg_buf_put(&it->before, iter->key);
     rocksdb_iter_next(it->it);
     set_position(it);
-    if (iter->err.code != FG_E_CORRUPT)
+    if (iter->err.code == FG_OK)
         return;
     /* If the damaged block was deleted (a range), only a seek does without it: a step reads the
-     * block before it finds that nothing of it counts. */
+     * block before it finds that nothing of it counts. Likewise if the disk does not give it, even
+     * before that counts as damage. */
     fg_buf_putc(&it->before, 0);
     seek(it, fg_buf_slice(&it->before));
 }
@@ -722,6 +745,7 @@ static struct fg_store_iter *rocks_iter_create(struct fg_store *store, unsigned 
     struct rocks_iter *it = iter_alloc(from, to);
 
     fg_assert(family < rocks->n_families);
+    it->rocks = rocks;
     it->opening = use(rocks);
     it->read_options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_total_order_seek(it->read_options, 1);
@@ -784,6 +808,7 @@ static struct rocks *rocks_alloc(const char *dir, const char *const *families, u
     struct rocks *rocks = fg_new(struct rocks);
 
     rocks->dir = fg_strdup(dir);
+    rocks->unread = config->unread;
     rocks->dir_fd = -1;
     rocks->n_families = n_families;
     rocks->filtered_family = config->filtered_family;
@@ -812,10 +837,14 @@ static enum fg_code lock_dir(struct rocks *rocks, struct fg_err *err)
     if (mkdir(rocks->dir, DIR_MODE) != 0 && errno != EEXIST)
         return fg_fail_errno(err, errno, "%s", rocks->dir);
     rocks->dir_fd = open(rocks->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (rocks->dir_fd < 0)
-        return fg_fail_errno(err, errno, "%s", rocks->dir);
+    if (rocks->dir_fd < 0) {
+        bool is_of_disk = errno == EIO;
+
+        (void)fg_fail_errno(err, errno, "%s", rocks->dir);
+        return err->code = is_of_disk ? FG_E_UNAVAILABLE : err->code;
+    }
     if (flock(rocks->dir_fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        return fg_fail(err, FG_E_UNAVAILABLE, "%s is in use by another process", rocks->dir);
+        return fg_fail(err, FG_E_PRECONDITION, "%s is in use by another process", rocks->dir);
     return FG_OK;
 }
 
@@ -873,6 +902,7 @@ static enum fg_code accept_loss(struct rocks *rocks, const struct fg_store_confi
                  fg_ls("folder", rocks->dir), fg_ls("err", err->msg));
     if (fg_aside_move(rocks->dir, err) != FG_OK)
         return err->code;
+    fg_unread_forget(rocks->unread);
     return open_first(rocks, err);
 }
 

@@ -12,6 +12,8 @@
 #include "common/base/buf.h"
 #include "common/base/err.h"
 
+struct fg_unread;
+
 enum { FG_STORE_FAMILIES_MAX = 8 };
 
 struct fg_store {
@@ -206,6 +208,9 @@ struct fg_store_config {
     /* The id of a damage that the operator accepts, as an error has named it, and the setting that
      * it comes from, for that error. NULL: none is accepted, and errors do not mention it. */
     const char *accept_loss, *accept_loss_setting;
+    /* Says which files the disk will not give any more; borrowed. NULL: an error of the disk is
+     * never taken for damage. */
+    struct fg_unread *unread;
 };
 
 /*
@@ -213,7 +218,8 @@ struct fg_store_config {
  * numbers, the first is "default". If the disk is not writable (full, read-only, broken), an
  * existing store is opened nevertheless: reads work, and writes fail until fg_store_heal() has
  * succeeded. The first family is read through, since nothing of the others means anything without
- * it. FG_E_UNAVAILABLE: another process uses the folder. FG_E_CORRUPT.
+ * it. FG_E_PRECONDITION: another process uses the folder. FG_E_UNAVAILABLE: the disk does not give
+ * what is there; a later call may succeed. FG_E_CORRUPT.
  */
 enum fg_code fg_store_open(const char *dir, const char *const *families, unsigned n_families,
                            const struct fg_store_config *config, struct fg_store **ret_store,

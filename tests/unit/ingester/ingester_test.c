@@ -379,7 +379,7 @@ static struct fg_store *open_rocks(const char *dir)
         .store_write_buffer_bytes = 64 << 10, /* small, so that files are written and joined */
         .store_wal_max_bytes = 4 << 20,
     };
-    struct fg_store_config config = ing_store_config(&settings, false);
+    struct fg_store_config config = ing_store_config(&settings, false, NULL);
     struct fg_store *store;
     struct fg_err err;
 

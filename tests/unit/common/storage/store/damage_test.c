@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { WRITES = 60, PADDING_BYTES = NUMBERED_PADDING_BYTES, PATH_BYTES = 256 };
+enum { WRITES = 60, PADDING_BYTES = NUMBERED_PADDING_BYTES, PATH_BYTES = NUMBERED_PATH_BYTES };
 
 static int set_up(void **state)
 {
@@ -69,57 +69,6 @@ static off_t size_of(const char *path)
 
     assert_int_equal(stat(path, &info), 0);
     return info.st_size;
-}
-
-static bool is_any(const char *path)
-{
-    (void)path;
-    return true;
-}
-
-/* The first or last of its kind by name, of those that are wanted. */
-static void find_wanted(const char *prefix, const char *suffix, bool last,
-                        bool (*is_wanted)(const char *path), char path[PATH_BYTES])
-{
-    char found[64] = "";
-    DIR *folder = opendir(numbered_dir);
-    const struct dirent *entry;
-
-    assert_non_null(folder);
-    while ((entry = readdir(folder)) != NULL) {
-        struct fg_slice name = fg_cstr(entry->d_name);
-
-        if (name.len >= sizeof found || !fg_slice_starts(name, prefix) ||
-            !fg_slice_ends(name, suffix))
-            continue;
-        (void)snprintf(path, PATH_BYTES, "%s/%.63s", numbered_dir, entry->d_name);
-        if ((found[0] == '\0' || (strcmp(entry->d_name, found) > 0) == last) && is_wanted(path))
-            memcpy(found, entry->d_name, name.len + 1);
-    }
-    (void)closedir(folder);
-    assert_string_not_equal(found, "");
-    (void)snprintf(path, PATH_BYTES, "%s/%s", numbered_dir, found);
-}
-
-static void find_file(const char *prefix, const char *suffix, bool last, char path[PATH_BYTES])
-{
-    find_wanted(prefix, suffix, last, is_any, path);
-}
-
-static bool is_large(const char *path)
-{
-    return size_of(path) > PADDING_BYTES;
-}
-
-static bool is_small(const char *path)
-{
-    return !is_large(path);
-}
-
-/* The first table of the second family, whose values are large, or of the first one. */
-static void find_table(bool large, char path[PATH_BYTES])
-{
-    find_wanted("", ".sst", false, large ? is_large : is_small, path);
 }
 
 static void cut(const char *path, off_t by)
@@ -202,7 +151,7 @@ static void a_manifest_that_was_cut_is_found(void **state)
         numbered_tear_down(state);
         set_up(state);
         write_and_die(WRITES);
-        find_file("MANIFEST-", "", true, path);
+        numbered_find_file("MANIFEST-", "", true, path);
         cut(path, FG_MIN(cuts[i], size_of(path) / 2));
         (void)expect_corrupt("is readable up to byte");
     }
@@ -214,7 +163,7 @@ static void a_manifest_with_flipped_bytes_is_found(void **state)
 
     (void)state;
     write_and_die(WRITES);
-    find_file("MANIFEST-", "", true, path);
+    numbered_find_file("MANIFEST-", "", true, path);
     flip(path, size_of(path) / 2, 3);
     (void)expect_corrupt("MANIFEST-");
 }
@@ -227,7 +176,7 @@ static void an_older_current_is_found(void **state)
     (void)state;
     write_and_die(WRITES);
     fg_store_close(numbered_open()); /* each start begins a new MANIFEST */
-    find_file("MANIFEST-", "", true, manifest);
+    numbered_find_file("MANIFEST-", "", true, manifest);
     (void)snprintf(old, sizeof old, "%s/MANIFEST-000001", numbered_dir);
     assert_int_equal(rename(manifest, old), 0);
     (void)snprintf(current, sizeof current, "%s/CURRENT", numbered_dir);
@@ -244,10 +193,10 @@ static void a_current_that_is_missing_is_found(void **state)
 
     (void)state;
     write_and_die(WRITES);
-    find_file("CURRENT", "", true, path);
+    numbered_find_file("CURRENT", "", true, path);
     assert_int_equal(unlink(path), 0);
     (void)expect_corrupt("CURRENT is missing");
-    find_file("MARK", "", true, path); /* likewise without a mark: there are tables */
+    numbered_find_file("MARK", "", true, path); /* likewise without a mark: there are tables */
     assert_int_equal(unlink(path), 0);
     (void)expect_corrupt("CURRENT is missing");
 }
@@ -258,7 +207,7 @@ static void an_empty_current_is_found(void **state)
 
     (void)state;
     write_and_die(WRITES);
-    find_file("CURRENT", "", true, path);
+    numbered_find_file("CURRENT", "", true, path);
     assert_int_equal(truncate(path, 0), 0);
     (void)expect_corrupt("CURRENT names no MANIFEST");
 }
@@ -271,7 +220,7 @@ static void a_log_cut_behind_what_was_synced_is_found(void **state)
 
     (void)state;
     write_and_die(5); /* the mark knows of four */
-    find_file("", ".log", true, path);
+    numbered_find_file("", ".log", true, path);
     cut(path, 2 * PADDING_BYTES);
     (void)expect_corrupt("were synced");
 }
@@ -282,9 +231,9 @@ static void a_log_damaged_in_the_middle_is_found(void **state)
 
     (void)state;
     write_and_die(5);
-    find_file("MARK", "", true, path); /* by its records alone */
+    numbered_find_file("MARK", "", true, path); /* by its records alone */
     assert_int_equal(unlink(path), 0);
-    find_file("", ".log", true, path);
+    numbered_find_file("", ".log", true, path);
     flip(path, size_of(path) / 2, 1);
     (void)expect_corrupt("is damaged at byte");
 }
@@ -295,7 +244,7 @@ static void a_log_that_is_missing_is_found(void **state)
 
     (void)state;
     write_and_die(5);
-    find_file("", ".log", true, path);
+    numbered_find_file("", ".log", true, path);
     assert_int_equal(unlink(path), 0);
     (void)expect_corrupt("is missing although");
 }
@@ -313,9 +262,9 @@ static void a_torn_end_is_no_damage(void **state)
         numbered_tear_down(state);
         set_up(state);
         write_and_die(5);
-        find_file("MARK", "", true, path); /* which knows that it was synced */
+        numbered_find_file("MARK", "", true, path); /* which knows that it was synced */
         assert_int_equal(unlink(path), 0);
-        find_file("", ".log", true, path);
+        numbered_find_file("", ".log", true, path);
         cut(path, cuts[i]);
         store = numbered_open();
         assert_int_equal(numbered_expect(store, 4), 4);
@@ -336,7 +285,7 @@ static void a_table_that_is_missing_is_found(void **state)
     (void)state;
     write_and_die(WRITES);
     fg_store_close(numbered_open());
-    find_file("", ".sst", false, path);
+    numbered_find_file("", ".sst", false, path);
     assert_int_equal(unlink(path), 0);
     (void)expect_corrupt("Corruption");
 }
@@ -348,7 +297,7 @@ static void a_table_that_was_cut_is_found(void **state)
     (void)state;
     write_and_die(WRITES);
     fg_store_close(numbered_open());
-    find_file("", ".sst", false, path);
+    numbered_find_file("", ".sst", false, path);
     cut(path, 100);
     (void)expect_corrupt("Corruption");
 }
@@ -364,7 +313,7 @@ static void a_rotten_block_is_an_error_of_what_it_holds(void **state)
     (void)state;
     write_and_die(WRITES);
     fg_store_close(numbered_open());
-    find_table(true, path);
+    numbered_find_table(true, path);
     flip(path, 1000, 1);
     store = numbered_open();
     for (uint32_t nr = 0; nr < WRITES; nr++) {
@@ -400,7 +349,7 @@ static void a_rotten_table_does_not_stop_writes_for_good(void **state)
     (void)state;
     write_and_die(WRITES);
     fg_store_close(numbered_open());
-    find_table(true, path);
+    numbered_find_table(true, path);
     flip(path, 1000, 1);
     store = numbered_open();
     for (uint32_t nr = WRITES; nr < 6 * WRITES; nr++) {
@@ -485,7 +434,7 @@ static void a_rotten_block_is_passed(void **state)
         set_up(state);
         write_and_die(WRITES);
         fg_store_close(numbered_open());
-        find_table(true, path);
+        numbered_find_table(true, path);
         flip(path, (off_t)places[i] * PADDING_BYTES + 1000, 1);
         store = numbered_open();
         assert_int_equal(count_readable(store, &lost), WRITES - 1);
@@ -524,7 +473,7 @@ static void a_rotten_block_of_the_first_family_is_found_at_the_start(void **stat
     (void)state;
     write_and_die(WRITES);
     fg_store_close(numbered_open());
-    find_table(false, path);
+    numbered_find_table(false, path);
     flip(path, 10, 1);
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(numbered_try_open(&store, &err), FG_E_CORRUPT);
@@ -564,7 +513,7 @@ static void a_store_without_a_mark_opens(void **state)
 
     (void)state;
     write_and_die(WRITES);
-    find_file("MARK", "", true, path);
+    numbered_find_file("MARK", "", true, path);
     flip(path, 20, 1);
     store = numbered_open();
     assert_int_equal(numbered_expect(store, WRITES), WRITES);
@@ -585,7 +534,7 @@ static void an_accepted_loss_sets_the_store_aside(void **state)
 
     (void)state;
     write_and_die(WRITES);
-    find_file("CURRENT", "", true, path);
+    numbered_find_file("CURRENT", "", true, path);
     assert_int_equal(unlink(path), 0);
     (void)snprintf(number, sizeof number, "%s", expect_corrupt("CURRENT is missing"));
     numbered_config.accept_loss = "00000000"; /* of another damage */
@@ -595,7 +544,7 @@ static void an_accepted_loss_sets_the_store_aside(void **state)
     assert_int_equal(numbered_expect(store, 0), 0);
     assert_int_equal(numbered_write(store, 0, PADDING_BYTES, &err), FG_OK);
     fg_store_close(store);
-    find_file("lost-", "", true, path);
+    numbered_find_file("lost-", "", true, path);
     (void)snprintf(path + strlen(path), sizeof path - strlen(path), "/MARK");
     assert_true(size_of(path) > 0);
 
@@ -618,7 +567,7 @@ static void setting_aside_is_taken_up_again(void **state)
     store = numbered_open();
     assert_int_equal(numbered_expect(store, 0), 0);
     fg_store_close(store);
-    find_file("lost-", "", true, path);
+    numbered_find_file("lost-", "", true, path);
 }
 
 int main(int argc, char **argv)

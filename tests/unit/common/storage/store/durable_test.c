@@ -41,7 +41,7 @@ static void a_store_is_opened_by_one_process(void **state)
     struct fg_err err;
 
     (void)state;
-    assert_int_equal(numbered_try_open(&second, &err), FG_E_UNAVAILABLE);
+    assert_int_equal(numbered_try_open(&second, &err), FG_E_PRECONDITION);
     assert_null(second);
     fg_store_close(store);
 }

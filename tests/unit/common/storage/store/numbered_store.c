@@ -2,8 +2,10 @@
 
 #include "tests/lib/remove_tree.h"
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -101,4 +103,59 @@ uint32_t numbered_expect(struct fg_store *store, uint32_t n)
     }
     assert_int_equal(there[0], there[1]);
     return there[0];
+}
+
+/* ---- files ---- */
+
+static bool is_any(const char *path)
+{
+    (void)path;
+    return true;
+}
+
+static bool is_large(const char *path)
+{
+    struct stat info;
+
+    assert_int_equal(stat(path, &info), 0);
+    return info.st_size > NUMBERED_PADDING_BYTES;
+}
+
+static bool is_small(const char *path)
+{
+    return !is_large(path);
+}
+
+static void find_wanted(const char *prefix, const char *suffix, bool last,
+                        bool (*is_wanted)(const char *path), char path[NUMBERED_PATH_BYTES])
+{
+    char found[64] = "";
+    DIR *folder = opendir(numbered_dir);
+    const struct dirent *entry;
+
+    assert_non_null(folder);
+    while ((entry = readdir(folder)) != NULL) {
+        struct fg_slice name = fg_cstr(entry->d_name);
+
+        if (name.len >= sizeof found || !fg_slice_starts(name, prefix) ||
+            !fg_slice_ends(name, suffix))
+            continue;
+        (void)snprintf(path, NUMBERED_PATH_BYTES, "%s/%.63s", numbered_dir, entry->d_name);
+        if ((found[0] == '\0' || (strcmp(entry->d_name, found) > 0) == last) && is_wanted(path))
+            memcpy(found, entry->d_name, name.len + 1);
+    }
+    (void)closedir(folder);
+    assert_string_not_equal(found, "");
+    (void)snprintf(path, NUMBERED_PATH_BYTES, "%s/%s", numbered_dir, found);
+}
+
+void numbered_find_file(const char *prefix, const char *suffix, bool last,
+                        char path[NUMBERED_PATH_BYTES])
+{
+    find_wanted(prefix, suffix, last, is_any, path);
+}
+
+void numbered_find_table(bool large, char path[NUMBERED_PATH_BYTES])
+{
+    find_wanted("", ".sst", false, large ? is_large : is_small, path);
 }

@@ -8,7 +8,7 @@
 
 #include "common/storage/store/store.h"
 
-enum { NUMBERED_FAMILIES = 2, NUMBERED_PADDING_BYTES = 20000 };
+enum { NUMBERED_FAMILIES = 2, NUMBERED_PADDING_BYTES = 20000, NUMBERED_PATH_BYTES = 256 };
 
 extern char numbered_dir[64];
 extern const char *const numbered_families[NUMBERED_FAMILIES];
@@ -41,5 +41,12 @@ bool numbered_has(struct fg_store *store, unsigned family, uint32_t nr);
  * failed: it may be there after a restart. Returns how many there are, the same number in both
  * families. */
 uint32_t numbered_expect(struct fg_store *store, uint32_t n);
+
+/* Finds the first or last file of the folder by name. There is one. */
+void numbered_find_file(const char *prefix, const char *suffix, bool last,
+                        char path[NUMBERED_PATH_BYTES]);
+
+/* Finds the first table of the second family, whose values are large, or of the first one. */
+void numbered_find_table(bool large, char path[NUMBERED_PATH_BYTES]);
 
 #endif
