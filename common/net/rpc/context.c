@@ -35,12 +35,17 @@ enum {
     M(COUNTER, RPC_REFUSED_BUSY, RPC_REFUSED("busy"), RPC_REFUSED_HELP)                                       \
     M(COUNTER, RPC_REFUSED_CONNECTIONS, RPC_REFUSED("connections"), RPC_REFUSED_HELP)                         \
     M(COUNTER, RPC_REFUSED_ADDRESS, RPC_REFUSED("address"), RPC_REFUSED_HELP)                                 \
-    M(COUNTER, RPC_REFUSED_CERTIFICATE, RPC_REFUSED("certificate"), RPC_REFUSED_HELP)
+    M(COUNTER, RPC_REFUSED_CERTIFICATE, RPC_REFUSED("certificate"), RPC_REFUSED_HELP)                       \
+    M(COUNTER, RPC_REFUSED_SHARE, RPC_REFUSED("share"), RPC_REFUSED_HELP)                                     \
+    M(COUNTER, RPC_REFUSED_UNREAD, RPC_REFUSED("unread"), RPC_REFUSED_HELP)
 /* clang-format on */
 #define RPC_REFUSED(reason) "flamegrid_rpc_refused_total{reason=\"" reason "\"}"
 #define RPC_REFUSED_HELP    "Refused calls and connections of other services, by reason"
 FG_METRICS_ENUM(rpc_metric, RPC_METRICS)
 FG_METRICS_TABLE(rpc_metrics, RPC_METRICS)
+
+/* Of a process without keep-alive: as the defaults of its settings. */
+static const int64_t UNREAD_NS = 10 * FG_SECOND_NS;
 
 /* Beyond it they share one name: labels are for what one can look at. */
 enum { PEERS_NAMED_MAX = 256 };
@@ -144,6 +149,13 @@ int64_t fg_rpc_ping_after_ns(const struct fg_rpc *rpc)
 int64_t fg_rpc_ping_timeout_ns(const struct fg_rpc *rpc)
 {
     return rpc == NULL ? 0 : rpc->settings->ping_timeout_ns;
+}
+
+int64_t fg_rpc_unread_ns(const struct fg_rpc *rpc)
+{
+    return rpc == NULL || rpc->settings->ping_after_ns == 0
+               ? UNREAD_NS
+               : rpc->settings->ping_after_ns + rpc->settings->ping_timeout_ns;
 }
 
 struct fg_rpc_secure *fg_rpc_secure(const struct fg_rpc *rpc)

@@ -253,8 +253,10 @@ struct fg_rpc_request;
 typedef void (*fg_rpc_handler)(struct fg_rpc_request *req, void *arg);
 
 /*
- * Creates a server. requests_max: requests that are handled at a time; further ones wait in the
- * transport. Set the handlers before start. Never fails.
+ * Creates a server. requests_max: requests that are handled at a time, at least 4. A connection of
+ * another process has two thirds of them at most, and an address four fifths; less if others want
+ * them, too (connections.h). Further ones are refused with FG_E_UNAVAILABLE. Set the handlers
+ * before start. Never fails.
  */
 struct fg_rpc_server *fg_rpc_server_create(struct fg_rpc *rpc, unsigned requests_max);
 void fg_rpc_server_handle(struct fg_rpc_server *server, enum fg_rpc_method method,
