@@ -105,7 +105,8 @@ struct fg_rpc_settings {
 extern const struct fg_conf_field fg_rpc_fields[];
 extern const size_t fg_rpc_n_fields;
 
-/* Replaces zeros of requests_max_bytes and connections_max by shares of the process's memory.
+/* Replaces zeros of requests_max_bytes and connections_max by shares of the process's memory and
+ * open files.
  * Before fg_rpc_create(). */
 void fg_rpc_share(struct fg_rpc_settings *settings, uint64_t memory_max_bytes);
 

@@ -622,6 +622,31 @@ static void connections_have_a_limit(void **state)
     }
 }
 
+/* --- connections that say nothing --- */
+
+/* nng waits 10 s for a greeting. Meanwhile such connections have a bound, and new callers get
+ * through. */
+static void silent_connections_have_a_bound(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_peer *peer;
+    unsigned before;
+    int fds[RPC_RUN_SILENT];
+
+    rpc_run_connected(f->peer);
+    before = rpc_run_open_files();
+    rpc_run_connect_silently(f->url, fds);
+    await_metric(f, "\nflamegrid_rpc_refused_total{reason=\"greeting\"} ",
+                 RPC_RUN_SILENT - RPC_RUN_SILENT_MAX);
+    assert_in_range(rpc_run_open_files(), before + RPC_RUN_SILENT,
+                    before + RPC_RUN_SILENT + RPC_RUN_SILENT_MAX);
+    assert_int_equal(fg_peer_dial(f->rpc, f->url, 1, &peer, &f->err), FG_OK);
+    rpc_run_connected(peer);
+    fg_peer_destroy(peer);
+    for (unsigned i = 0; i < RPC_RUN_SILENT; i++)
+        (void)close(fds[i]);
+}
+
 /* --- callers that are gone --- */
 
 static _Atomic(struct fg_rpc_request *) kept;
@@ -878,6 +903,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(requests_that_never_end_stay_in_the_budget, set_up_tcp,
                                         tear_down),
         cmocka_unit_test(connections_have_a_limit),
+        cmocka_unit_test_setup_teardown(silent_connections_have_a_bound, set_up_tcp, tear_down),
         cmocka_unit_test(work_learns_that_its_caller_is_gone),
         cmocka_unit_test(canceled_work_is_abandoned),
         cmocka_unit_test(cancellation_may_come_before_its_request),
