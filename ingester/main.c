@@ -41,7 +41,11 @@ static const struct fg_conf_field place_fields[] = {
      .def = "tcp://127.0.0.1:4101", .min = "1",
      .doc = "Listen address for calls of other services."},
     {"requests_max", FG_CONF_UINT, FG_CONF_AT(struct ingester_place, requests_max), .def = "576",
-     .min = "1", .max = "65536", .doc = "Concurrent calls of other services."},
+     .min = "1", .max = "65536",
+     .doc =
+         "Concurrent calls of other services. A caller alone has two thirds of them at most, all "
+         "callers at one address four fifths; the more callers there are, the smaller their "
+         "shares. Calls beyond that are refused, and callers retry."},
     {"leave_timeout", FG_CONF_NS, FG_CONF_AT(struct ingester_place, leave_timeout_ns), .def = "10m",
      .min = "1s", .max = "1d",
      .doc = "How long a shutdown after POST /ingester/prepare-shutdown waits until all profiles "

@@ -75,7 +75,9 @@ static enum fg_code open_share(struct querier_service *service, struct fg_progra
         return FG_OK;
     if (qry_share_create(&config, &service->share, err) != FG_OK)
         return err->code;
-    service->server = fg_rpc_server_create(service->rpc, (unsigned)share.requests_max);
+    /* Twice: a server gives a caller two thirds, and one querier alone may send requests_max. How
+     * many are worked on, the queue of qry_share bounds. */
+    service->server = fg_rpc_server_create(service->rpc, 2 * (unsigned)share.requests_max);
     qry_share_serve(service->share, service->server);
     return FG_OK;
 }

@@ -73,14 +73,19 @@ int64_t qry_query_patience_mono_ns(const struct qry_query *query)
 
 bool qry_query_is_gone(const struct qry_query *query)
 {
-    return query->req != NULL && fg_http_gone(query->req);
+    return (query->req != NULL && fg_http_gone(query->req)) ||
+           (query->caller != NULL && fg_rpc_is_abandoned(query->caller));
 }
 
 /* Returns whether nobody waits for the answer, of the query's own client and those of queries that
- * have joined it (together.h). */
+ * have joined it (together.h). Those of a part, like a rule, wait for the whole. */
 static bool is_unwanted(const struct qry_query *query)
 {
-    const struct qry_query *follower = query->together.followers;
+    const struct qry_query *follower;
+
+    if (query->parent != NULL)
+        query = query->parent;
+    follower = query->together.followers;
 
     while (follower != NULL && qry_query_is_gone(follower))
         follower = follower->together.next;

@@ -118,7 +118,8 @@ struct qry_query {
     struct qry_query *parent; /* whose job it is a part of, like a rule's; NULL: it has its own */
     struct qry_together_part together; /* with queries that ask the same */
     struct querier *querier;
-    struct fg_http_request *req; /* NULL: export.c asks */
+    struct fg_http_request *req;   /* NULL: export.c asks, or another querier: */
+    struct fg_rpc_request *caller; /* its call; NULL: none */
     const struct qry_endpoint *endpoint;
     size_t request_max_bytes;        /* of the body */
     struct fg_connect_call call;     /* of Connect's routes */
@@ -232,8 +233,8 @@ static inline struct fg_job *qry_query_job(struct qry_query *query)
     return query->parent != NULL ? &query->parent->job : &query->job;
 }
 
-/* Returns whether the client of the query has disconnected. A query without a client never is. Any
- * thread. */
+/* Returns whether the client of the query has disconnected, or the other querier that asks has
+ * canceled its call. A query without a client never is. Any thread. */
 bool qry_query_is_gone(const struct qry_query *query);
 
 /* Checks that the response is still wanted. FG_E_CANCELED: the client has disconnected, or there is

@@ -56,7 +56,7 @@ static const struct fg_conf_field program_fields[] = {
     {"answer_min_per_s", FG_CONF_BYTES, CONF(answer_min_per_s), .def = "8KiB", .max = "1GiB",
      .doc = "Minimum rate at which a client must read a response, in bytes per second averaged over 30 seconds. Slower clients are disconnected. 0: any progress is enough."},
     {"connections_max", FG_CONF_UINT, CONF(connections_max), .def = "4096", .min = "1", .max = "1000000",
-     .doc = "Connections per loop. At the limit, a new connection replaces the connection that has been idle longest; if no connection is idle, the new one gets 503."},
+     .doc = "Connections per loop, on all loops together at most half of the open files that the process may have. At the limit, a new connection replaces the connection that has been idle longest; if no connection is idle, the new one gets 503."},
     {"connections_per_address_max", FG_CONF_UINT, CONF(connections_per_address_max), .def = "0", .max = "1000000",
      .doc = "Connections per loop from one address (for IPv6: from one /64). At the limit, the rule of `connections_max` applies to the connections of that address. Raise it if all clients connect through one proxy. 0: half of `connections_max`."},
     {"http2_streams_max", FG_CONF_UINT, CONF(http2_streams_max), .def = "128", .min = "1", .max = "10000",
@@ -334,6 +334,23 @@ static enum fg_code start_tls(struct fg_program *program, struct fg_err *err)
     return fg_tls_context_create(&config, program->registry, &program->tls, err);
 }
 
+/* Connections have half of the process's descriptors at most: whoever opens many must not take
+ * those of the store and the bucket. */
+static unsigned connections_max(const struct fg_program *program)
+{
+    struct rlimit files;
+    uint64_t setting = program->settings.connections_max, share;
+
+    fg_assert(getrlimit(RLIMIT_NOFILE, &files) == 0);
+    share = FG_MAX((uint64_t)files.rlim_cur / 2 / program->n_loops, UINT64_C(1));
+    if (share >= setting)
+        return (unsigned)setting;
+    fg_log_warn("connections_max lowered: half of the open files that the process may have",
+                fg_lu("open_files_max", files.rlim_cur), fg_lu("connections_max", share),
+                fg_lu("setting", setting));
+    return (unsigned)share;
+}
+
 static void make_servers(struct fg_program *program)
 {
     const struct fg_program_settings *settings = &program->settings;
@@ -346,7 +363,7 @@ static void make_servers(struct fg_program *program)
     struct fg_http_config http = FG_HTTP_CONFIG_DEFAULT;
 
     http.drain_ns = settings->drain_ns;
-    http.connections_max = (unsigned)settings->connections_max;
+    http.connections_max = connections_max(program);
     http.connections_per_address_max = (unsigned)settings->connections_per_address_max;
     http.answer_min_per_s = settings->answer_min_per_s;
     http.streams_max = (unsigned)settings->http2_streams_max;

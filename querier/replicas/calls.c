@@ -129,6 +129,7 @@ struct qry_sent_call *qry_calls_send(struct qry_calls *calls, struct fg_peer *pe
     sent->call = (struct fg_call){.method = request->method,
                                   .head = request->head,
                                   .deadline_mono_ns = request->deadline_mono_ns,
+                                  .reply_max_bytes = request->reply_max_bytes,
                                   .done = on_done};
     (void)pthread_mutex_lock(&calls->lock);
     sent->next = calls->sent_calls;

@@ -50,6 +50,7 @@ struct qry_calls_request {
     struct fg_slice head;
     uint64_t cancel_key; /* that is in the head; 0: the peer knows no way to cancel it */
     int64_t deadline_mono_ns;
+    uint64_t reply_max_bytes; /* as of struct fg_call */
 };
 
 /* Sends a call. The head is copied; the peer is kept while the call is under way. Never fails: an

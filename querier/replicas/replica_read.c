@@ -68,10 +68,12 @@ static enum fg_code send_request(struct qry_replica_read *read, struct qry_repli
     if (code == FG_OK) {
         request->state = REQUEST_SENT;
         request->sent_mono_ns = fg_mono_ns(fg_clock_real());
-        request->call =
-            qry_calls_send(read->calls, peer,
-                           &(struct qry_calls_request){read->method, bytes, head.cancel_key,
-                                                       read->query->deadline_mono_ns});
+        request->call = qry_calls_send(
+            read->calls, peer,
+            &(struct qry_calls_request){.method = read->method,
+                                        .head = bytes,
+                                        .cancel_key = head.cancel_key,
+                                        .deadline_mono_ns = read->query->deadline_mono_ns});
     }
     if (request->member != FG_RING_NO_MEMBER)
         fg_peers_put(querier->peers, peer); /* the call keeps it */

@@ -20,6 +20,8 @@
 static const int64_t ROUND_NS = 4 * FG_SECOND_NS;
 /* To ask another querier whether it is there, which it answers without a worker. */
 static const int64_t GREET_NS = FG_SECOND_NS;
+/* How soon a call to another querier is canceled whose scraper has disconnected. */
+static const int64_t LOOK_EVERY_NS = 200 * FG_MS_NS;
 static const int64_t OBJECT_NS = 5 * FG_SECOND_NS; /* to read or write rules/scraped */
 enum { OBJECT_MEMORY_MAX_BYTES = 16 * 1024 * 1024 };
 
@@ -408,7 +410,8 @@ static enum fg_code serve_minute(struct qry_rule_evaluator *evaluator, struct fg
         return fg_fail(err, FG_E_UNAVAILABLE, "the minute is not over by this querier's clock");
     run = run_create(evaluator, fg_bytes(head->tenant.data, head->tenant.len), head->minute_ns,
                      fg_rpc_deadline_mono_ns(req));
-    run->req = req;
+    run->req = run->query.caller = req;
+    fg_rpc_let_cancel(req, head->cancel_key);
     if (submit_run(run, err) != FG_OK) {
         run_destroy(run);
         return err->code;
@@ -449,6 +452,19 @@ void qry_rule_evaluator_scraped(struct qry_rule_evaluator *evaluator, struct fg_
     (void)pthread_mutex_unlock(&evaluator->lock);
 }
 
+/* Waits for the reply. Returns false if the query ends before it, as with its client. */
+static bool wait_for_reply(struct qry_query *query, struct qry_sent_call *sent)
+{
+    struct fg_err err;
+
+    while (!qry_calls_has_ended(sent)) {
+        if (qry_query_check(query, &err) != FG_OK)
+            return false;
+        qry_calls_wait(sent->calls, 0, fg_mono_ns(fg_clock_real()) + LOOK_EVERY_NS);
+    }
+    return true;
+}
+
 static bool ask_member(const struct qry_rule_evaluator *evaluator, struct qry_query *query,
                        int64_t minute_ns, struct fg_peer_set_member *member)
 {
@@ -456,29 +472,34 @@ static bool ask_member(const struct qry_rule_evaluator *evaluator, struct qry_qu
     int64_t now_mono_ns = fg_mono_ns(query->querier->clock);
     Fg__Inner__RulesHead head = FG__INNER__RULES_HEAD__INIT;
     Fg__Inner__RulesReply *reply = NULL;
+    struct qry_calls *calls = qry_calls_create(&query->querier->pending);
+    struct qry_sent_call *sent;
     uint8_t bytes[FG_TENANT_MAX_BYTES + 32];
     bool answered;
 
     head.tenant = (ProtobufCBinaryData){tenant.len, (uint8_t *)(uintptr_t)tenant.ptr};
     head.minute_ns = minute_ns;
+    head.cancel_key = qry_calls_cancel_key();
     fg_assert(fg__inner__rules_head__get_packed_size(&head) <= sizeof bytes);
-    struct fg_call call = {
-        .method = FG_RPC_RULES,
-        .head = fg_bytes(bytes, fg__inner__rules_head__pack(&head, bytes)),
-        /* The other half is for an evaluation here. */
-        .deadline_mono_ns = now_mono_ns + (query->deadline_mono_ns - now_mono_ns) / 2,
-        .reply_max_bytes = query->querier->answer_max_bytes,
-    };
-    if (fg_peer_call(member->peer, &call) == FG_OK)
-        reply = take_head(evaluator, member, &call);
+    sent = qry_calls_send(
+        calls, member->peer,
+        &(struct qry_calls_request){
+            .method = FG_RPC_RULES,
+            .head = fg_bytes(bytes, fg__inner__rules_head__pack(&head, bytes)),
+            .cancel_key = head.cancel_key,
+            /* The other half is for an evaluation here. */
+            .deadline_mono_ns = now_mono_ns + (query->deadline_mono_ns - now_mono_ns) / 2,
+            .reply_max_bytes = query->querier->answer_max_bytes});
+    if (wait_for_reply(query, sent) && sent->call.code == FG_OK)
+        reply = take_head(evaluator, member, &sent->call);
     answered = reply != NULL && !reply->unavailable;
     if (answered) {
-        fg_buf_put(&query->body, call.reply_payload);
+        fg_buf_put(&query->body, sent->call.reply_payload);
         if (reply->missing.len > 0)
             qry_query_lacks(query, fg_bytes(reply->missing.data, reply->missing.len));
     }
     fg__inner__rules_reply__free_unpacked(reply, NULL);
-    fg_call_done(member->peer, &call);
+    qry_calls_leave(calls);
     return answered;
 }
 

@@ -54,7 +54,8 @@ void qry_rule_evaluator_scraped(struct qry_rule_evaluator *evaluator, struct fg_
 /*
  * Asks the owner of the query's tenant for the metrics of a minute. Returns true if query->body has
  * them. Returns false if the caller has to evaluate them: it is the owner, or the owner did not
- * answer in half of the query's time, or could not read something. evaluator NULL: false. Worker.
+ * answer in half of the query's time, or could not read something, or the query's client has
+ * disconnected, and then the owner's work is canceled. evaluator NULL: false. Worker.
  */
 bool qry_rule_evaluator_ask(struct qry_rule_evaluator *evaluator, struct qry_query *query,
                             int64_t minute_ns) fg_must_check;

@@ -20,6 +20,7 @@ import flamegrid  # noqa: E402
 from flamegrid import check  # noqa: E402
 
 MIB = 1 << 20
+FEW_FILES = 600
 TIMEOUT_S = 60
 MEMORY_MIB = 64  # the server's budget; of which answers have an eighth
 ANSWERS_BYTES = MEMORY_MIB * MIB // 8
@@ -318,6 +319,30 @@ def one_address():
         check(server.terminate() == 0, "%s", server.log_tail())
 
 
+def few_files():
+    """Silent connections from many addresses, more than the process may have files: it goes on to store and answer."""
+    with flamegrid.Server("--loops", "1") as server:
+        server.wrapper = ["prlimit", "--nofile=%d" % FEW_FILES]
+        server.start().wait_ready()
+        check("connections_max lowered" in server.log_tail(), "nothing says that there are few files")
+        socks = []
+        for number in range(2 * FEW_FILES):
+            sock = socket.socket()
+            sock.settimeout(TIMEOUT_S)
+            sock.bind(("127.0.1.%d" % (1 + number % 200), 0))
+            sock.connect(("127.0.0.1", server.port))
+            socks.append(sock)
+        for number in range(5):
+            target = "/ingest?name=app-%d.cpu&format=folded&from=now-10s&until=now" % number
+            check(flamegrid.Client(server.port, TIMEOUT_S).send("POST", target, "main;work 1\n")[0] == 200, "push")
+            check(server.operate("POST", "/ingester/flush", TIMEOUT_S)[0] == 200, "the flush needs files")
+        used = metric(server, "process_open_fds")
+        check(FEW_FILES / 2 < used < 0.8 * FEW_FILES, "%d of %d files are open", used, FEW_FILES)
+        for sock in socks:
+            sock.close()
+        check(server.terminate() == 0, "%s", server.log_tail())
+
+
 def memory_goes_back():
     """After a flood the process returns its memory to the system."""
     with flamegrid.Server("--memory_max_bytes", "2GiB") as server:
@@ -373,4 +398,4 @@ def blocked_disk():
         check(server.terminate() == 0, "%s", server.log_tail())
 
 
-CASES = (unread_answers, unread_streams, shut_windows, header_bomb, many_scrapes, one_address, memory_goes_back, blocked_disk)
+CASES = (unread_answers, unread_streams, shut_windows, header_bomb, many_scrapes, one_address, few_files, memory_goes_back, blocked_disk)

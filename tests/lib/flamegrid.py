@@ -112,6 +112,7 @@ class Server:
         self.port, self.admin_port = free_port(), free_port()
         self.arguments = arguments
         self.environment = {}  # added to that of the process
+        self.wrapper = []  # a command that starts the process
         self.process = None
 
     def __enter__(self):
@@ -127,7 +128,7 @@ class Server:
         environment.update(self.environment)
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
-                [binary(), self.command, "--listen", "127.0.0.1:%d" % self.port,
+                [*self.wrapper, binary(), self.command, "--listen", "127.0.0.1:%d" % self.port,
                  "--admin_listen", "127.0.0.1:%d" % self.admin_port, "--data", self.data, *self.arguments],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)
         return self

@@ -15,6 +15,14 @@ struct fg_call rpc_run_call(enum fg_rpc_method method, int64_t for_ns);
 /* A handler: answers with what was asked. arg: NULL, or an unsigned that counts. */
 void rpc_run_echo(struct fg_rpc_request *req, void *arg);
 
+/* Connections that say nothing, and how many of them a server has at a time: 256 (deploy/deps), and
+ * a few files that others open meanwhile. */
+enum { RPC_RUN_SILENT = 1000, RPC_RUN_SILENT_MAX = 256 + 40 };
+void rpc_run_connect_silently(const char *url, int fds[RPC_RUN_SILENT]);
+
+/* Returns how many files this process has open. */
+unsigned rpc_run_open_files(void);
+
 /* The peer answers a ping before long. */
 void rpc_run_connected(struct fg_peer *peer);
 

@@ -5,10 +5,12 @@
 #include "common/net/rpc/peer_metrics.h"
 #include "common/net/rpc/request.h"
 #include "common/net/rpc/secure.h"
+#include "common/net/rpc/wire.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sys/resource.h>
 
 /* Of a process without settings, and the bounds of shares of memory_max_bytes. */
 enum {
@@ -18,7 +20,7 @@ enum {
     CONNECTIONS_MAX = 256, /* as of memory_max_bytes of 4 GiB */
     CONNECTIONS_LEAST = 32,
     CONNECTIONS_MOST = 4096, /* descriptors are counted, too */
-    SHARE = 8,               /* of memory_max_bytes: an eighth for each of both */
+    SHARE = 8,               /* of memory_max_bytes, and of open files: an eighth */
 };
 
 /* clang-format off */
@@ -35,12 +37,18 @@ enum {
     M(COUNTER, RPC_REFUSED_BUSY, RPC_REFUSED("busy"), RPC_REFUSED_HELP)                                       \
     M(COUNTER, RPC_REFUSED_CONNECTIONS, RPC_REFUSED("connections"), RPC_REFUSED_HELP)                         \
     M(COUNTER, RPC_REFUSED_ADDRESS, RPC_REFUSED("address"), RPC_REFUSED_HELP)                                 \
-    M(COUNTER, RPC_REFUSED_CERTIFICATE, RPC_REFUSED("certificate"), RPC_REFUSED_HELP)
+    M(COUNTER, RPC_REFUSED_CERTIFICATE, RPC_REFUSED("certificate"), RPC_REFUSED_HELP)                       \
+    M(COUNTER, RPC_REFUSED_SHARE, RPC_REFUSED("share"), RPC_REFUSED_HELP)                                     \
+    M(COUNTER, RPC_REFUSED_UNREAD, RPC_REFUSED("unread"), RPC_REFUSED_HELP)                                   \
+    M(COUNTER, RPC_REFUSED_GREETING, RPC_REFUSED("greeting"), RPC_REFUSED_HELP)
 /* clang-format on */
 #define RPC_REFUSED(reason) "flamegrid_rpc_refused_total{reason=\"" reason "\"}"
 #define RPC_REFUSED_HELP    "Refused calls and connections of other services, by reason"
 FG_METRICS_ENUM(rpc_metric, RPC_METRICS)
 FG_METRICS_TABLE(rpc_metrics, RPC_METRICS)
+
+/* Of a process without keep-alive: as the defaults of its settings. */
+static const int64_t UNREAD_NS = 10 * FG_SECOND_NS;
 
 /* Beyond it they share one name: labels are for what one can look at. */
 enum { PEERS_NAMED_MAX = 256 };
@@ -71,6 +79,7 @@ static void on_scrape(void *arg)
         fg_metric_set(rpc->metrics, RPC_REQUESTS,
                       (int64_t)fg_rpc_server_request_bytes(rpc->server));
         fg_metric_set(rpc->metrics, RPC_CONNECTIONS, fg_rpc_server_connections(rpc->server));
+        fg_metric_set_total(rpc->metrics, RPC_REFUSED_GREETING, fg_wire_greetings_refused());
     }
     (void)pthread_mutex_unlock(&rpc->lock);
 }
@@ -146,6 +155,13 @@ int64_t fg_rpc_ping_timeout_ns(const struct fg_rpc *rpc)
     return rpc == NULL ? 0 : rpc->settings->ping_timeout_ns;
 }
 
+int64_t fg_rpc_unread_ns(const struct fg_rpc *rpc)
+{
+    return rpc == NULL || rpc->settings->ping_after_ns == 0
+               ? UNREAD_NS
+               : rpc->settings->ping_after_ns + rpc->settings->ping_timeout_ns;
+}
+
 struct fg_rpc_secure *fg_rpc_secure(const struct fg_rpc *rpc)
 {
     return rpc == NULL ? NULL : rpc->secure;
@@ -190,6 +206,11 @@ unsigned fg_rpc_connections_per_address_max(const struct fg_rpc *rpc)
 void fg_rpc_share(struct fg_rpc_settings *settings, uint64_t memory_max_bytes)
 {
     uint64_t share = memory_max_bytes / SHARE, connections = share / FG_RPC_WHOLE_MAX_BYTES;
+    struct rlimit files;
+
+    /* HTTP's have half of them (program.c), and 256 are for greetings (deploy/deps). */
+    fg_assert(getrlimit(RLIMIT_NOFILE, &files) == 0);
+    connections = FG_MIN(connections, (uint64_t)files.rlim_cur / SHARE);
 
     if (settings->requests_max_bytes == 0)
         settings->requests_max_bytes = FG_MAX(share, (uint64_t)REQUESTS_LEAST_BYTES);

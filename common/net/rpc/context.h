@@ -14,6 +14,9 @@ unsigned fg_rpc_connections_max(const struct fg_rpc *rpc);
 unsigned fg_rpc_connections_per_address_max(const struct fg_rpc *rpc);
 int64_t fg_rpc_ping_after_ns(const struct fg_rpc *rpc); /* 0: never */
 int64_t fg_rpc_ping_timeout_ns(const struct fg_rpc *rpc);
+/* How long a server waits for a caller that does not read: as long as a caller waits for a server
+ * that does not answer. */
+int64_t fg_rpc_unread_ns(const struct fg_rpc *rpc);
 /* Checks that a server may listen at this address. FG_E_INVALID: it is in the clear and not on
  * loopback, and rpc.insecure is false. */
 enum fg_code fg_rpc_check_listen(const struct fg_rpc *rpc, const char *url,
@@ -39,6 +42,8 @@ enum fg_rpc_refusal {
     FG_RPC_REFUSED_CONNECTIONS, /* rpc.connections_max */
     FG_RPC_REFUSED_ADDRESS,     /* rpc.connections_per_address_max */
     FG_RPC_REFUSED_CERTIFICATE, /* names no service */
+    FG_RPC_REFUSED_SHARE,       /* the caller holds its share of the slots */
+    FG_RPC_REFUSED_UNREAD,      /* its caller does not read replies */
 };
 void fg_rpc_count_refusal(struct fg_rpc *rpc, enum fg_rpc_refusal why);
 

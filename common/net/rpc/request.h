@@ -16,7 +16,7 @@ struct fg_rpc_request {
     int64_t deadline_mono_ns; /* 0: a malformed request, which has none */
     enum fg_rpc_method method;
     uint32_t owner;                   /* id of its connection; 0: none */
-    struct fg_connection *connection; /* a reference to it; NULL: none */
+    struct fg_connection *connection; /* it exists until the reply has left; NULL: none */
     struct fg_whole_request *whole;   /* owns the bytes if it arrived in parts; else NULL */
     uint64_t charged_bytes;           /* taken from the server's budget */
     /* Of cancellations.h. */

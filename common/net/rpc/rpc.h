@@ -105,7 +105,8 @@ struct fg_rpc_settings {
 extern const struct fg_conf_field fg_rpc_fields[];
 extern const size_t fg_rpc_n_fields;
 
-/* Replaces zeros of requests_max_bytes and connections_max by shares of the process's memory.
+/* Replaces zeros of requests_max_bytes and connections_max by shares of the process's memory and
+ * open files.
  * Before fg_rpc_create(). */
 void fg_rpc_share(struct fg_rpc_settings *settings, uint64_t memory_max_bytes);
 
@@ -253,8 +254,10 @@ struct fg_rpc_request;
 typedef void (*fg_rpc_handler)(struct fg_rpc_request *req, void *arg);
 
 /*
- * Creates a server. requests_max: requests that are handled at a time; further ones wait in the
- * transport. Set the handlers before start. Never fails.
+ * Creates a server. requests_max: requests that are handled at a time, at least 4. A connection of
+ * another process has two thirds of them at most, and an address four fifths; less if others want
+ * them, too (connections.h). Further ones are refused with FG_E_UNAVAILABLE. Set the handlers
+ * before start. Never fails.
  */
 struct fg_rpc_server *fg_rpc_server_create(struct fg_rpc *rpc, unsigned requests_max);
 void fg_rpc_server_handle(struct fg_rpc_server *server, enum fg_rpc_method method,

@@ -1,8 +1,13 @@
 /*
- * The answering side on nng: one REP socket with requests_max slots, each a context that is
- * receiving, has its request with a handler, or is sending the reply.
+ * The answering side on nng: one REP socket with a slot for each of requests_max requests, and some
+ * for refusals. Each is a context that is receiving, has its request with a handler, or is sending
+ * the reply.
  *
  *   receive --> handler, on whatever threads --> fg_rpc_reply() --> sent --> receive ...
+ *
+ * A reply keeps its slot until the replies before it on its connection have left. So that callers
+ * that do not read cannot take the slots of others, connections.h bounds what each caller holds,
+ * and a connection whose replies do not leave is closed.
  *
  * Receiving and sending have an aio each: stop ends all receiving for good and must not end a
  * reply.
@@ -22,9 +27,11 @@
 #include <pthread.h>
 
 enum {
-    REPLY_MAX_MS = 60 * 1000, /* for a caller that does not read its replies; backstop */
+    REQUESTS_LEAST = 4, /* a slot is free a moment after its reply has arrived, and a caller that
+                         * asks one thing after another must not be refused */
     SWEEP_MS = 1000,
-    STOP_LINGER_MS = 50, /* nng says "sent" when the socket has it, and drops that on close */
+    UNREAD_AT_A_TIME = 64, /* connections closed in one sweep; more are closed by the next */
+    STOP_LINGER_MS = 50,   /* nng says "sent" when the socket has it, and drops that on close */
 };
 
 struct rpc_server_slot {
@@ -32,7 +39,9 @@ struct rpc_server_slot {
     struct fg_rpc_server *server;
     nng_ctx ctx;
     nng_aio *recv_aio, *send_aio;
-    nng_msg *msg; /* the request's bytes */
+    nng_msg *msg;                     /* the request's bytes */
+    struct fg_connection *connection; /* whose slot it is; NULL: it has ended before that */
+    enum fg_slot_verdict verdict;     /* with which it was taken */
 };
 
 struct handler {
@@ -52,7 +61,7 @@ struct fg_rpc_server {
     struct fg_secure_end end; /* its listener */
     bool started;
     nng_aio *sweep_aio; /* a timer */
-    unsigned requests_max, n_slots;
+    unsigned requests_max, n_slots, slots_max;
     struct rpc_server_slot *slots;
 
     pthread_mutex_t lock; /* of under_way */
@@ -107,7 +116,7 @@ void fg_rpc_request_done(struct fg_rpc_request *req)
     fg_whole_request_free(fg_take(req->whole));
     fg_budget_give(&req->server->whole_budget, req->charged_bytes);
     req->charged_bytes = 0;
-    fg_connection_unref(fg_take(req->connection));
+    req->connection = NULL;
 }
 
 /* Replies with the whole payload, or with its first part. */
@@ -325,6 +334,20 @@ unsigned fg_rpc_server_connections(struct fg_rpc_server *server)
 
 /* --- slots --- */
 
+static void refuse_share(struct rpc_server_slot *slot)
+{
+    struct fg_err err;
+
+    slot->req.server = slot->server;
+    slot->req.whole = NULL;
+    (void)refuse(slot->server, FG_RPC_REFUSED_SHARE,
+                 fg_fail(&err, FG_E_UNAVAILABLE,
+                         "busy: this caller already has its share of the %u requests that are "
+                         "handled at a time (requests_max)",
+                         slot->server->requests_max));
+    fg_rpc_reply_error(&slot->req, &err);
+}
+
 /* On an nng thread. The aio of a stopped server refuses to begin, which ends the slot's cycle. */
 static void on_received(void *arg)
 {
@@ -337,23 +360,25 @@ static void on_received(void *arg)
         nng_ctx_recv(slot->ctx, slot->recv_aio);
         return;
     }
+    slot->msg = nng_aio_get_msg(slot->recv_aio);
+    slot->req.owner = (uint32_t)nng_pipe_id(nng_msg_get_pipe(slot->msg));
+    slot->verdict =
+        fg_connections_take_slot(slot->server->connections, slot->req.owner, &slot->connection);
+    if (slot->verdict == FG_SLOT_DROPPED || slot->verdict == FG_SLOT_GONE) {
+        if (slot->verdict == FG_SLOT_DROPPED)
+            fg_rpc_count_refusal(slot->server->rpc, FG_RPC_REFUSED_SHARE);
+        nng_msg_free(fg_take(slot->msg));
+        nng_ctx_recv(slot->ctx, slot->recv_aio); /* nng forgets the request before */
+        return;
+    }
     pthread_mutex_lock(&slot->server->lock);
     slot->server->under_way++;
     pthread_mutex_unlock(&slot->server->lock);
-    slot->msg = nng_aio_get_msg(slot->recv_aio);
-    slot->req.owner = (uint32_t)nng_pipe_id(nng_msg_get_pipe(slot->msg));
-    slot->req.connection = fg_connections_ref(slot->server->connections, slot->req.owner);
-    if (slot->req.connection == NULL) {
-        /* The connection has ended. nng still wants a reply before the slot receives again. */
-        struct fg_err err;
-
-        slot->req.server = slot->server;
-        slot->req.deadline_mono_ns = 0;
-        (void)fg_fail(&err, FG_E_UNAVAILABLE, "the connection is closed");
-        fg_rpc_reply_error(&slot->req, &err);
-        return;
-    }
-    fg_rpc_dispatch(slot->server, &slot->req, fg_wire_bytes(slot->msg));
+    slot->req.connection = slot->connection;
+    if (slot->verdict == FG_SLOT_TAKEN)
+        fg_rpc_dispatch(slot->server, &slot->req, fg_wire_bytes(slot->msg));
+    else
+        refuse_share(slot);
 }
 
 /* On an nng thread. */
@@ -364,22 +389,13 @@ static void on_sent(void *arg)
 
     if (nng_aio_result(slot->send_aio) != 0)
         nng_msg_free(nng_aio_get_msg(slot->send_aio)); /* the caller asks again */
+    fg_connections_give_slot(server->connections, fg_take(slot->connection), slot->verdict);
     nng_ctx_recv(slot->ctx, slot->recv_aio);
     /* Last: stop and destroy wait for it. */
     pthread_mutex_lock(&server->lock);
     if (--server->under_way == 0)
         pthread_cond_broadcast(&server->idle);
     pthread_mutex_unlock(&server->lock);
-}
-
-/* Nobody waits for a reply after the request's deadline. A caller that is stopped, or whose machine
- * is gone, must not keep slots from other callers for longer. */
-static nng_duration reply_ms(const struct fg_rpc_request *req)
-{
-    uint64_t left_ms =
-        req->deadline_mono_ns == 0 ? REPLY_MAX_MS : fg_rpc_left_ms(req->deadline_mono_ns);
-
-    return (nng_duration)FG_MAX(FG_MIN(left_ms, (uint64_t)REPLY_MAX_MS), 1u);
 }
 
 static void slot_reply(struct fg_rpc_request *req, const struct fg_rpc_frame *frame)
@@ -389,7 +405,7 @@ static void slot_reply(struct fg_rpc_request *req, const struct fg_rpc_frame *fr
 
     fg_rpc_request_done(req); /* after the copy: the reply may be made of the request */
     nng_msg_free(fg_take(slot->msg));
-    nng_aio_set_timeout(slot->send_aio, reply_ms(req));
+    fg_connections_reply_waits(slot->server->connections, slot->connection);
     nng_aio_set_msg(slot->send_aio, reply);
     nng_ctx_send(slot->ctx, slot->send_aio);
 }
@@ -539,16 +555,17 @@ struct fg_rpc_server *fg_rpc_server_create(struct fg_rpc *rpc, unsigned requests
     struct fg_rpc_server *server = fg_new(struct fg_rpc_server);
 
     fg_assert(requests_max > 0);
+    server->requests_max = FG_MAX(requests_max, (unsigned)REQUESTS_LEAST);
     server->rpc = rpc;
     server->chunked_replies = fg_chunked_replies_create(fg_rpc_answers_max(rpc));
     fg_budget_init(&server->whole_budget, fg_rpc_requests_max(rpc) / 2);
     fg_budget_init(&server->parts_budget, fg_rpc_requests_max(rpc) / 2);
     server->parts = fg_chunked_requests_create(&server->parts_budget);
     server->cancellations = fg_cancellations_create();
-    server->connections =
-        fg_connections_create(fg_rpc_connections_max(rpc), fg_rpc_connections_per_address_max(rpc));
-    server->requests_max = requests_max;
-    server->slots = fg_calloc(requests_max, sizeof(struct rpc_server_slot));
+    server->connections = fg_connections_create(
+        fg_rpc_connections_max(rpc), fg_rpc_connections_per_address_max(rpc), server->requests_max);
+    server->slots_max = server->requests_max + FG_SLOTS_FOR_REFUSALS;
+    server->slots = fg_calloc(server->slots_max, sizeof(struct rpc_server_slot));
     pthread_mutex_init(&server->lock, NULL);
     pthread_cond_init(&server->idle, NULL);
     fg_rpc_server_handle(server, FG_RPC_PING, on_ping, NULL);
@@ -581,6 +598,27 @@ static enum fg_code listen_on(struct fg_rpc_server *server, const char *url, str
     return fg_wire_check(rv, err);
 }
 
+/* A caller that does not read keeps its slots as long as its connection exists. It may be stopped,
+ * or its machine gone, or it wants to do harm. */
+static void close_unread(struct fg_rpc_server *server)
+{
+    static _Atomic int64_t quiet_until_mono_ns;
+    const int64_t sweep_ns = SWEEP_MS * FG_MS_NS;
+    int64_t looks = (fg_rpc_unread_ns(server->rpc) + sweep_ns - 1) / sweep_ns;
+    uint32_t ids[UNREAD_AT_A_TIME];
+    size_t n = fg_connections_find_unread(server->connections, (unsigned)FG_MAX(looks, 2), ids,
+                                          UNREAD_AT_A_TIME);
+
+    for (size_t i = 0; i < n; i++) {
+        (void)nng_pipe_close((nng_pipe){.id = ids[i]});
+        fg_rpc_count_refusal(server->rpc, FG_RPC_REFUSED_UNREAD);
+    }
+    if (n > 0 && fg_wire_may_say(&quiet_until_mono_ns))
+        fg_log_warn("connection of another service closed, it does not read responses (logged at "
+                    "most every 10 s)",
+                    fg_lu("connections", n));
+}
+
 /* On an nng thread. */
 static void on_sweep(void *arg)
 {
@@ -590,6 +628,7 @@ static void on_sweep(void *arg)
         return; /* stopped */
     fg_chunked_replies_sweep(server->chunked_replies, fg_mono_ns(fg_clock_real()));
     fg_chunked_requests_sweep(server->parts, fg_mono_ns(fg_clock_real()));
+    close_unread(server);
     nng_sleep_aio(SWEEP_MS, server->sweep_aio);
 }
 
@@ -662,7 +701,7 @@ static int set_up(struct fg_rpc_server *server)
 {
     int rv = watch(server);
 
-    for (unsigned i = 0; i < server->requests_max && rv == 0; i++) {
+    for (unsigned i = 0; i < server->slots_max && rv == 0; i++) {
         server->n_slots++;
         rv = open_slot(server, &server->slots[i]);
         if (rv == 0)

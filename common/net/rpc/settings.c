@@ -27,7 +27,7 @@ const struct fg_conf_field fg_rpc_fields[] = {
     {"requests_max_bytes", FG_CONF_BYTES, CONF(requests_max_bytes), .def = "0", .min = "0", .max = "1TiB",
      .doc = "Memory for requests from other services. Half of it is for chunked requests (above 2 MiB), half for all others. Callers above the limit are told that this service is busy, and retry. 0: an eighth of `memory_max_bytes`."},
     {"connections_max", FG_CONF_UINT, CONF(connections_max), .def = "0", .min = "0", .max = "65536",
-     .doc = "Connections from other services. Each may buffer 2 MiB. Further connections are closed. 0: as many as buffer an eighth of `memory_max_bytes`, between 32 and 4096."},
+     .doc = "Connections from other services. Each may buffer 2 MiB. Further connections are closed. 0: as many as buffer an eighth of `memory_max_bytes`, between 32 and 4096, and at most an eighth of the open files that the process may have."},
     {"connections_per_address_max", FG_CONF_UINT, CONF(connections_per_address_max), .def = "0", .min = "0", .max = "65536",
      .doc = "Connections from one address. 0: half of `connections_max`."},
     {"ping_after", FG_CONF_NS, CONF(ping_after_ns), .def = "5s", .min = "10ms", .max = "1h",

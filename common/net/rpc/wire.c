@@ -142,6 +142,13 @@ static bool may_say_unreached(const char *message)
     return may;
 }
 
+static _Atomic uint64_t greetings_refused;
+
+uint64_t fg_wire_greetings_refused(void)
+{
+    return atomic_load(&greetings_refused);
+}
+
 /* nng reports only to its log why there is no connection; callers hear only that there is none.
  * Of a handshake that failed, the first line says why; those after it follow from it, as does
  * the next attempt a second later. The dialer's line has the address; the line about a refused
@@ -149,7 +156,7 @@ static bool may_say_unreached(const char *message)
 static void on_log(nng_log_level level, nng_log_facility facility, const char *id,
                    const char *message)
 {
-    static _Atomic int64_t tls_quiet_until_mono_ns;
+    static _Atomic int64_t tls_quiet_until_mono_ns, greetings_quiet_until_mono_ns;
     struct fg_slice kind = fg_cstr(id == NULL ? "" : id);
 
     (void)level;
@@ -157,6 +164,13 @@ static void on_log(nng_log_level level, nng_log_facility facility, const char *i
     if (fg_slice_starts(kind, "NNG-TLS") && fg_wire_may_say(&tls_quiet_until_mono_ns))
         fg_log_warn("TLS between services failed (logged at most every 10 s)",
                     fg_ls("err", message));
+    if (fg_slice_is(kind, "NNG-GREETINGS-MAX")) { /* deploy/deps */
+        atomic_fetch_add(&greetings_refused, 1);
+        if (fg_wire_may_say(&greetings_quiet_until_mono_ns))
+            fg_log_warn("connections to this service closed before they were complete, too many at "
+                        "a time (logged at most every 10 s)",
+                        fg_lu("since_start", atomic_load(&greetings_refused)));
+    }
     /* Inside one process a peer dials before the server listens; fg_peer_wait() says if that lasts.
      */
     if (fg_slice_is(kind, "NNG-CONN-FAIL") && strstr(message, " to inproc://") == NULL &&

@@ -28,6 +28,10 @@ bool fg_wire_may_say(_Atomic int64_t *quiet_until_mono_ns);
 /* Returns the remote address of a connection; zeros if it is in the same process. */
 struct fg_connection_address fg_wire_address(nng_pipe pipe);
 
+/* Returns how many connections to this process nng has closed because too many had no complete
+ * greeting, or TLS handshake, at the same time. */
+uint64_t fg_wire_greetings_refused(void);
+
 /* Returns FG_OK for 0, else the code with nng's own message. */
 enum fg_code fg_wire_check(int rv, struct fg_err *err) fg_must_check;
 

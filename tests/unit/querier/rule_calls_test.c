@@ -250,6 +250,29 @@ static void a_querier_that_stops_evaluates_for_no_other(void **state)
     assert_int_equal(f->ingester.calls[FG_RPC_POINTS], 0);
 }
 
+/* Its scraper has disconnected: the work ends before an ingester is asked. */
+static void a_canceled_minute_is_not_evaluated(void **state)
+{
+    struct fixture *f = *state;
+    Fg__Inner__RulesHead head = FG__INNER__RULES_HEAD__INIT;
+    uint8_t tenant[] = "acme", bytes[64], key[FG_RPC_CANCEL_BYTES];
+    struct fg_call cancel = {.method = FG_RPC_CANCEL,
+                             .head = fg_bytes(key, sizeof key),
+                             .deadline_mono_ns = fg_mono_ns(fg_clock_real()) + FG_MINUTE_NS};
+
+    f->clock.wall_ns += FG_MINUTE_NS + RULES_DELAY_S * FG_SECOND_NS;
+    head.tenant = (ProtobufCBinaryData){strlen("acme"), tenant};
+    head.minute_ns = START_S * FG_SECOND_NS;
+    head.cancel_key = 77;
+    fg_rpc_put_cancel(head.cancel_key, key);
+    assert_int_equal(fg_peer_call(f->peer, &cancel), FG_OK);
+    fg_call_done(f->peer, &cancel);
+    expect_refused(f, ask_with(f, fg_bytes(bytes, fg__inner__rules_head__pack(&head, bytes))),
+                   FG_E_UNAVAILABLE, "client has disconnected");
+    assert_int_equal(f->ingester.calls[FG_RPC_POINTS], 0);
+    expect_values(f, START_S * FG_SECOND_NS); /* for others */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +282,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(heads_that_are_wrong_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_querier_that_stops_evaluates_for_no_other, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_canceled_minute_is_not_evaluated, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
  * lets a match take a second of the querier's clock. */
 #include "common/base/time.h"
 #include "common/model/selector.h"
+#include "common/net/http/impl.h"
 #include "querier/fanout.h"
 #include "querier/rules/evaluate.h"
 #include "tests/lib/bucket_doubles.h"
@@ -23,6 +24,8 @@ struct fixture {
     struct qry_query query;
     unsigned n_matched;
     unsigned stop_at; /* the match during which the querier is stopped; 0: none */
+    unsigned gone_at; /* that during which the scraper disconnects; 0: none */
+    struct fg_http_request scraper;
 };
 
 static struct fixture *matching; /* the fixture of the test that runs */
@@ -36,6 +39,8 @@ bool __wrap_fg_regex_matches(const struct fg_regex *regex, const void *text, siz
     fg_clock_manual_advance(&matching->clock, FG_SECOND_NS);
     if (++matching->n_matched == matching->stop_at)
         qry_stop(matching->querier);
+    if (matching->n_matched == matching->gone_at)
+        matching->scraper.gone = true;
     return __real_fg_regex_matches(regex, text, len);
 }
 
@@ -136,6 +141,19 @@ static enum fg_code evaluate(struct fixture *f, double *ret_value, struct fg_err
     return code;
 }
 
+static void a_scraper_that_disconnects_ends_its_rule(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_err err;
+    double value;
+
+    f->gone_at = 1;
+    f->query.req = &f->scraper;
+    assert_int_equal(evaluate(f, &value, &err), FG_E_CANCELED);
+    assert_non_null(strstr(err.msg, "client has disconnected"));
+    assert_in_range(f->n_matched, 1, NAMES - 1);
+}
+
 static void each_name_is_matched_once(void **state)
 {
     struct fixture *f = *state;
@@ -175,6 +193,8 @@ static void matching_ends_when_the_querier_stops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_scraper_that_disconnects_ends_its_rule, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(each_name_is_matched_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(matching_ends_with_the_time_of_the_evaluation, set_up,
                                         tear_down),

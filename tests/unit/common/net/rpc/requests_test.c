@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -26,10 +27,15 @@
 enum {
     MIB = 1024 * 1024,
     CALLERS = 24,
+    SLOTS = 64,
     LARGE = 40 * MIB,
     REQUESTS_MAX = 128 * MIB, /* half of it for requests in parts: one of the callers fits */
     GROWTH_MAX = 400 * MIB,   /* less than half of what is sent; ASan keeps what was freed */
 };
+
+/* Of a caller that does not read, twice that passes before its connection is closed. Callers that
+ * do read are not closed for it, on a busy machine either. */
+static const int64_t PING_NS = 5 * FG_SECOND_NS;
 
 struct fixture {
     char cluster[1];
@@ -67,12 +73,37 @@ static void reply_much(struct fg_rpc_request *req, void *arg)
     fg_rpc_reply(req, FG_LIT(""), fg_bytes(pattern, FG_RPC_PART_BYTES));
 }
 
+/* Requests that are in work until they are let go. */
+static struct {
+    pthread_mutex_t lock;
+    struct fg_rpc_request *requests[SLOTS];
+    unsigned n;
+} in_work = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void work_long(struct fg_rpc_request *req, void *arg)
+{
+    (void)arg;
+    (void)pthread_mutex_lock(&in_work.lock);
+    in_work.requests[in_work.n++] = req;
+    (void)pthread_mutex_unlock(&in_work.lock);
+}
+
+static void finish_work(void)
+{
+    (void)pthread_mutex_lock(&in_work.lock);
+    for (unsigned i = 0; i < in_work.n; i++)
+        fg_rpc_reply(in_work.requests[i], FG_LIT(""), FG_LIT(""));
+    in_work.n = 0;
+    (void)pthread_mutex_unlock(&in_work.lock);
+}
+
 static void open_server(struct fixture *f)
 {
     assert_int_equal(fg_rpc_create(&f->settings, f->registry, &f->rpc, &f->err), FG_OK);
-    f->server = fg_rpc_server_create(f->rpc, 8);
+    f->server = fg_rpc_server_create(f->rpc, SLOTS);
     fg_rpc_server_handle(f->server, FG_RPC_PUSH, rpc_run_echo, NULL);
     fg_rpc_server_handle(f->server, FG_RPC_SELECT, reply_much, NULL);
+    fg_rpc_server_handle(f->server, FG_RPC_STATS, work_long, NULL);
 }
 
 static int set_up(void **state, const char *scheme)
@@ -84,6 +115,7 @@ static int set_up(void **state, const char *scheme)
     f->settings.requests_max_bytes = REQUESTS_MAX;
     f->settings.connections_max = 64;
     f->settings.connections_per_address_max = 64;
+    f->settings.ping_after_ns = f->settings.ping_timeout_ns = PING_NS;
     f->registry = fg_registry_create();
     open_server(f);
     if (scheme == NULL) {
@@ -281,17 +313,26 @@ static size_t resident_bytes(void)
     return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static int connect_by_hand(const struct fixture *f)
+/* From 127.0.0.HOST. */
+static int connect_from(const struct fixture *f, uint8_t host)
 {
     static const uint8_t greeting[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in from = {.sin_family = AF_INET};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+    from.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + host);
+    assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
     at.sin_port = htons((uint16_t)strtoul(strrchr(f->url, ':') + 1, NULL, 10));
     assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(send(fd, greeting, sizeof greeting, MSG_NOSIGNAL), sizeof greeting);
     assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
     return fd;
+}
+
+static int connect_by_hand(const struct fixture *f)
+{
+    return connect_from(f, 1);
 }
 
 /* Says that a message of `says` bytes comes, and sends `len` of them, or what is taken. */
@@ -339,34 +380,117 @@ static void large_messages_are_not_buffered(void **state)
     assert_true(resident_bytes() < before + GROWTH_MAX);
 }
 
-static enum fg_code push_within(struct fixture *f, int64_t for_ns)
-{
-    struct fg_call call = rpc_run_call(FG_RPC_PUSH, for_ns);
-    enum fg_code code = fg_peer_call(f->peer, &call);
+/* --- callers that do not read --- */
 
-    fg_call_done(f->peer, &call);
-    return code;
-}
-
-static void replies_that_nobody_reads_free_their_slots(void **state)
+/* Asks for megabytes on a connection, of which nobody reads any. */
+static void ask_for_much(int fd, unsigned times)
 {
-    const struct fg_rpc_frame frame = {.kind = FG_RPC_SELECT, .left = 1000};
+    const struct fg_rpc_frame frame = {.kind = FG_RPC_SELECT, .left = 120 * 1000};
     const uint8_t size = 4 + FG_RPC_FRAME_BYTES; /* with nng's number of the request */
     uint8_t message[8 + 4 + FG_RPC_FRAME_BYTES] = {[7] = size, [8] = 0x80};
-    struct fixture *f = *state;
-    int64_t until_ns = fg_mono_ns(fg_clock_real()) + 5 * FG_SECOND_NS;
-    int fd = connect_by_hand(f);
 
-    rpc_run_connected(f->peer);
     fg_rpc_frame_encode(&frame, message + 12);
-    for (unsigned i = 0; i < 4 * CALLERS; i++) { /* many more bytes than the system buffers */
+    for (unsigned i = 0; i < times; i++) {
         message[11] = (uint8_t)i;
         assert_int_equal(send(fd, message, sizeof message, MSG_NOSIGNAL), sizeof message);
     }
-    /* Until all slots are busy: the caller above has more requests than the server has slots. */
-    while (push_within(f, 50 * FG_MS_NS) == FG_OK && fg_mono_ns(fg_clock_real()) < until_ns)
-        continue;
+}
+
+/* Waits until a metric is at least so much. */
+static void await_metric(struct fixture *f, const char *name, unsigned long long least)
+{
+    int64_t until_ns = fg_mono_ns(fg_clock_real()) + 60 * FG_SECOND_NS;
+
+    while (metric(f, name) < least)
+        if (fg_mono_ns(fg_clock_real()) > until_ns)
+            fail_msg("%s%llu, not %llu", name + 1, metric(f, name), least);
+        else
+            nng_msleep(10);
+}
+
+static const char share_metric[] = "\nflamegrid_rpc_refused_total{reason=\"share\"} ";
+static const char unread_metric[] = "\nflamegrid_rpc_refused_total{reason=\"unread\"} ";
+
+static void a_caller_that_does_not_read_leaves_slots_to_its_neighbours(void **state)
+{
+    struct fixture *f = *state;
+    int fd = connect_by_hand(f);
+
+    rpc_run_connected(f->peer);
+    ask_for_much(fd, 4 * SLOTS); /* many more than the system buffers */
+    await_metric(f, share_metric, SLOTS);
+    for (unsigned i = 0; i < 2 * SLOTS; i++)
+        assert_int_equal(push(f, 1), FG_OK);
+    (void)close(fd);
+}
+
+static void an_address_that_does_not_read_leaves_slots_to_others(void **state)
+{
+    struct fixture *f = *state;
+    int fds[CALLERS];
+
+    rpc_run_connected(f->peer);
+    for (unsigned i = 0; i < CALLERS; i++) {
+        fds[i] = connect_from(f, 2);
+        ask_for_much(fds[i], SLOTS);
+    }
+    await_metric(f, share_metric, CALLERS * SLOTS / 4);
+    for (unsigned i = 0; i < 2 * SLOTS; i++)
+        assert_int_equal(push(f, 1), FG_OK);
+    for (unsigned i = 0; i < CALLERS; i++)
+        (void)close(fds[i]);
+}
+
+static atomic_uint done, refused;
+
+static void count_done(struct fg_call *call)
+{
+    if (call->code == FG_E_UNAVAILABLE)
+        atomic_fetch_add(&refused, 1);
+    atomic_fetch_add(&done, 1);
+}
+
+static void a_caller_beyond_its_share_is_refused_at_once(void **state)
+{
+    enum { SHARE = SLOTS * 2 / 3 + 1, CALLS = SHARE + 16 };
+    struct fixture *f = *state;
+    struct fg_call calls[CALLS];
+    struct fg_peer *peer;
+
+    assert_int_equal(fg_peer_dial(f->rpc, f->url, CALLS, &peer, &f->err), FG_OK);
+    rpc_run_connected(f->peer);
+    rpc_run_connected(peer);
+    for (unsigned i = 0; i < CALLS; i++) {
+        calls[i] = rpc_run_call(FG_RPC_STATS, 300 * FG_SECOND_NS);
+        calls[i].done = count_done;
+        fg_peer_send(peer, &calls[i]);
+    }
+    for (unsigned i = 0; i < 6000 && atomic_load(&done) < CALLS - SHARE; i++)
+        nng_msleep(10);
+    assert_int_equal(atomic_load(&refused), CALLS - SHARE);
+    assert_int_equal(push(f, 1), FG_OK); /* another caller */
+    finish_work();
+    for (unsigned i = 0; i < 6000 && atomic_load(&done) < CALLS; i++)
+        nng_msleep(10);
+    assert_int_equal(atomic_load(&refused), CALLS - SHARE);
+    for (unsigned i = 0; i < CALLS; i++)
+        fg_call_done(peer, &calls[i]);
+    fg_peer_destroy(peer);
+}
+
+static void a_connection_that_nobody_reads_is_closed(void **state)
+{
+    struct fixture *f = *state;
+    int fd = connect_by_hand(f);
+
+    rpc_run_connected(f->peer);
+    ask_for_much(fd, SLOTS);
+    await_metric(f, unread_metric, 1);
+    for (unsigned i = 0; i < 500 && fg_rpc_server_connections(f->server) > 1; i++)
+        nng_msleep(10);
+    assert_int_equal(fg_rpc_server_connections(f->server), 1); /* of the caller that reads */
     assert_int_equal(push(f, 1), FG_OK);
+    assert_int_equal(metric(f, unread_metric), 1);
     (void)close(fd);
 }
 
@@ -496,6 +620,31 @@ static void connections_have_a_limit(void **state)
         fg_rpc_destroy(f.rpc);
         fg_registry_destroy(f.registry);
     }
+}
+
+/* --- connections that say nothing --- */
+
+/* nng waits 10 s for a greeting. Meanwhile such connections have a bound, and new callers get
+ * through. */
+static void silent_connections_have_a_bound(void **state)
+{
+    struct fixture *f = *state;
+    struct fg_peer *peer;
+    unsigned before;
+    int fds[RPC_RUN_SILENT];
+
+    rpc_run_connected(f->peer);
+    before = rpc_run_open_files();
+    rpc_run_connect_silently(f->url, fds);
+    await_metric(f, "\nflamegrid_rpc_refused_total{reason=\"greeting\"} ",
+                 RPC_RUN_SILENT - RPC_RUN_SILENT_MAX);
+    assert_in_range(rpc_run_open_files(), before + RPC_RUN_SILENT,
+                    before + RPC_RUN_SILENT + RPC_RUN_SILENT_MAX);
+    assert_int_equal(fg_peer_dial(f->rpc, f->url, 1, &peer, &f->err), FG_OK);
+    rpc_run_connected(peer);
+    fg_peer_destroy(peer);
+    for (unsigned i = 0; i < RPC_RUN_SILENT; i++)
+        (void)close(fds[i]);
 }
 
 /* --- callers that are gone --- */
@@ -651,7 +800,8 @@ static void no_part_is_kept_for_a_connection_that_has_ended(void **state)
     enum { OWNER = 7 };
     const struct fg_connection_address address = {.bytes = {0}};
     struct fg_rpc_server *server = fg_rpc_server_create(NULL, 1);
-    struct fg_connections *connections = fg_connections_create(1, 1);
+    struct fg_connections *connections = fg_connections_create(1, 1, 1);
+    struct fg_connection *connection;
     const struct fg_rpc_frame push = {.kind = FG_RPC_PUSH};
     struct fg_rpc_frame part = {.kind = FG_RPC_PART, .left = 60 * 1000};
     struct fg_rpc_request req = {.reply = note_code, .owner = OWNER};
@@ -662,7 +812,8 @@ static void no_part_is_kept_for_a_connection_that_has_ended(void **state)
     fg_rpc_server_handle(server, FG_RPC_PUSH, rpc_run_echo, NULL);
     assert_int_equal(fg_connections_add(connections, OWNER, &address, FG_RPC_ANY_ROLE),
                      FG_CONNECTION_TAKEN);
-    req.connection = fg_connections_ref(connections, OWNER);
+    assert_int_equal(fg_connections_take_slot(connections, OWNER, &connection), FG_SLOT_TAKEN);
+    req.connection = connection;
     fg_connections_remove(connections, OWNER);
     fg_buf_init(&head, 24);
     fg_buf_le64(&head, 1);
@@ -680,6 +831,8 @@ static void no_part_is_kept_for_a_connection_that_has_ended(void **state)
     fg_buf_done(&message);
     fg_buf_done(&head);
     free(bytes);
+    fg_connections_reply_waits(connections, connection);
+    fg_connections_give_slot(connections, connection, FG_SLOT_TAKEN);
     fg_connections_destroy(connections);
     fg_rpc_server_destroy(server);
 }
@@ -739,11 +892,18 @@ int main(void)
                                         tear_down),
         cmocka_unit_test(parts_are_dropped_at_their_deadline_and_with_their_connection),
         cmocka_unit_test_setup_teardown(large_messages_are_not_buffered, set_up_tcp, tear_down),
-        cmocka_unit_test_setup_teardown(replies_that_nobody_reads_free_their_slots, set_up_tcp,
+        cmocka_unit_test_setup_teardown(a_caller_that_does_not_read_leaves_slots_to_its_neighbours,
+                                        set_up_tcp, tear_down),
+        cmocka_unit_test_setup_teardown(an_address_that_does_not_read_leaves_slots_to_others,
+                                        set_up_tcp, tear_down),
+        cmocka_unit_test_setup_teardown(a_caller_beyond_its_share_is_refused_at_once, set_up_tcp,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_connection_that_nobody_reads_is_closed, set_up_tcp,
                                         tear_down),
         cmocka_unit_test_setup_teardown(requests_that_never_end_stay_in_the_budget, set_up_tcp,
                                         tear_down),
         cmocka_unit_test(connections_have_a_limit),
+        cmocka_unit_test_setup_teardown(silent_connections_have_a_bound, set_up_tcp, tear_down),
         cmocka_unit_test(work_learns_that_its_caller_is_gone),
         cmocka_unit_test(canceled_work_is_abandoned),
         cmocka_unit_test(cancellation_may_come_before_its_request),

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -230,6 +231,30 @@ static void invalid_secret_files_are_refused(void **state)
     assert_non_null(strstr(f->err.msg, "set only one kind"));
 }
 
+/* --- handshakes that are never complete --- */
+
+static void silent_connections_keep_no_caller_out(void **state)
+{
+    const struct timespec pause = {.tv_nsec = 10 * FG_MS_NS};
+    struct fixture *f = *state;
+    int fds[RPC_RUN_SILENT];
+    unsigned before, most;
+
+    use_secret(&f->server_side, OLD_SECRET "\n");
+    use_secret(&f->client_side, OLD_SECRET "\n");
+    start_server(f);
+    before = rpc_run_open_files();
+    most = before + RPC_RUN_SILENT + RPC_RUN_SILENT_MAX;
+    rpc_run_connect_silently(f->url, fds);
+    assert_int_equal(call_as_client(f, FG_RPC_PUSH), FG_OK);
+    /* nng gives them up after 10 s, without the bound all at the same time. */
+    for (unsigned i = 0; i < 700 && rpc_run_open_files() > most; i++)
+        (void)nanosleep(&pause, NULL);
+    assert_in_range(rpc_run_open_files(), before + RPC_RUN_SILENT, most);
+    for (unsigned i = 0; i < RPC_RUN_SILENT; i++)
+        (void)close(fds[i]);
+}
+
 /* --- services in certificates --- */
 
 static void certificates_name_who_may_call(void **state)
@@ -321,6 +346,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_refused_caller_gets_the_refusal, set_up, tear_down),
         cmocka_unit_test_setup_teardown(secrets_change_one_side_after_another, set_up, tear_down),
         cmocka_unit_test_setup_teardown(invalid_secret_files_are_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(silent_connections_keep_no_caller_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(certificates_name_who_may_call, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_distributor_certificate_may_not_make_calls_of_ingesters,
                                         set_up, tear_down),
