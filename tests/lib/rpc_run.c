@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 void rpc_run_url(const char *scheme, char url[RPC_RUN_URL_BYTES])
@@ -61,6 +62,18 @@ unsigned rpc_run_open_files(void)
     while (readdir(dir) != NULL)
         n++;
     (void)closedir(dir);
+    return n;
+}
+
+unsigned rpc_run_await_files(unsigned most)
+{
+    const struct timespec pause = {.tv_nsec = 10 * FG_MS_NS};
+    unsigned n = rpc_run_open_files();
+
+    for (unsigned i = 0; i < 700 && n > most; i++) {
+        (void)nanosleep(&pause, NULL);
+        n = rpc_run_open_files();
+    }
     return n;
 }
 

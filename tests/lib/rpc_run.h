@@ -22,6 +22,9 @@ void rpc_run_connect_silently(const char *url, int fds[RPC_RUN_SILENT]);
 
 /* Returns how many files this process has open. */
 unsigned rpc_run_open_files(void);
+/* Waits until it has no more than that, for 7 s at most: after 10 s nng gives silent connections up
+ * by itself. Returns how many it has. */
+unsigned rpc_run_await_files(unsigned most);
 
 /* The peer answers a ping before long. */
 void rpc_run_connected(struct fg_peer *peer);
