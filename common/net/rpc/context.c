@@ -37,7 +37,7 @@ enum {
     M(COUNTER, RPC_REFUSED_BUSY, RPC_REFUSED("busy"), RPC_REFUSED_HELP)                                       \
     M(COUNTER, RPC_REFUSED_CONNECTIONS, RPC_REFUSED("connections"), RPC_REFUSED_HELP)                         \
     M(COUNTER, RPC_REFUSED_ADDRESS, RPC_REFUSED("address"), RPC_REFUSED_HELP)                                 \
-    M(COUNTER, RPC_REFUSED_CERTIFICATE, RPC_REFUSED("certificate"), RPC_REFUSED_HELP)                       \
+    M(COUNTER, RPC_REFUSED_CERTIFICATE, RPC_REFUSED("certificate"), RPC_REFUSED_HELP)                         \
     M(COUNTER, RPC_REFUSED_SHARE, RPC_REFUSED("share"), RPC_REFUSED_HELP)                                     \
     M(COUNTER, RPC_REFUSED_UNREAD, RPC_REFUSED("unread"), RPC_REFUSED_HELP)                                   \
     M(COUNTER, RPC_REFUSED_GREETING, RPC_REFUSED("greeting"), RPC_REFUSED_HELP)
